@@ -1,0 +1,23 @@
+/* math.h: expansion of elementary functions (scalar.def kind EXPANDED) into elementary operations.
+ *
+ * math.def holds the tables: coefficients, range, error bound in ulp, source.  The same expansion is evaluated by the
+ * interpreter and emitted by code generation: with fma on the fma targets, mul and add on the baseline, so that folded
+ * and compiled values agree bit for bit. */
+#ifndef NST_IR_MATH_H
+#define NST_IR_MATH_H
+
+#include "ir/expr.h"
+
+typedef struct NstMathInfo {
+    double max_ulp;      /* stated bound against the correctly rounded result, whole range */
+    const char *source;  /* paper or how the coefficients were made */
+} NstMathInfo;
+
+/* Stated accuracy of an expanded op for f32 or f64. */
+const NstMathInfo *nst_math_info(NstScalarOp op, NstDtype type);
+
+/* Replaces every EXPANDED node in e by elementary operations.  (FMA nodes stay FMA: what the target makes of them is the
+ * target's.) */
+NstExpr nst_math_expand(NstExprs *exprs, NstExpr e);
+
+#endif
