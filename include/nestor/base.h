@@ -10,13 +10,13 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define NST_API __attribute__((visibility("default")))
-#define NST_MUST_CHECK __attribute__((warn_unused_result))
-#define NST_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define NST_API                 __attribute__((visibility("default")))
+#define NST_MUST_CHECK          __attribute__((warn_unused_result))
+#define NST_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define NST_API
 #define NST_MUST_CHECK
-#define NST_PRINTF(format, first)
+#define NST_PRINTF(text, first)
 #endif
 
 #define NST_VERSION_MAJOR 0

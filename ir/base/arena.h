@@ -1,8 +1,8 @@
 /* arena.h: region memory.  Everything the compile side allocates lives in an arena and dies with it.
  *
- * Allocation never returns NULL: on failure the arena jumps to the guard of its NstCtx (status.h), which turns it
- * into NST_E_NOMEM.  Foreign resources (mappings, LLVM objects, files) are attached as cleanups, run last in,
- * first out.  An arena is used by one thread at a time. */
+ * Allocation never returns NULL: on failure the arena jumps to the guard of its NstCtx (status.h), which
+ * turns it into NST_E_NOMEM.  Foreign resources (mappings, LLVM objects, files) are attached as cleanups, run
+ * last in, first out.  An arena is used by one thread at a time. */
 #ifndef NST_IR_BASE_ARENA_H
 #define NST_IR_BASE_ARENA_H
 
@@ -17,10 +17,13 @@ typedef struct NstCtx NstCtx;
  * parent.  Owns: the caller ends it with nst_arena_free unless the parent does. */
 NstArena *nst_arena_new(NstCtx *ctx, NstArena *parent);
 
-/* Runs cleanups, frees children and all memory.  NULL is allowed. */
+/* The same, but NULL instead of unwinding: for places that have no guard yet. */
+NstArena *nst_arena_try_new(NstCtx *ctx, NstArena *parent);
+
+/* Frees children, runs cleanups, frees all memory.  NULL is allowed. */
 void nst_arena_free(NstArena *arena);
 
-/* Runs cleanups, frees children, keeps one chunk for reuse. */
+/* Frees children, runs cleanups, keeps one chunk for reuse. */
 void nst_arena_reset(NstArena *arena);
 
 /* Zeroed memory of `bytes` (0 gives a valid unique pointer), aligned to 16.  [owned by arena] */
@@ -40,7 +43,8 @@ char *nst_copy_text(NstArena *arena, const char *text, size_t n);
 char *nst_strdup(NstArena *arena, const char *text);
 char *nst_format(NstArena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Registers fn(arg) to run when the arena is freed or reset. */
+/* Registers fn(arg) to run when the arena is freed or reset.  When the registration itself runs out of
+ * memory, fn(arg) runs at once before unwinding, so that nothing leaks. */
 void nst_arena_on_free(NstArena *arena, void (*fn)(void *arg), void *arg);
 
 /* Bytes handed out and not yet freed, children included. */
@@ -52,7 +56,7 @@ void nst_arena_fail_after(uint64_t n);
 /* The test hook's question, for the own allocations made outside arenas: true when this one must fail. */
 bool nst_alloc_should_fail(void);
 
-#define NST_NEW(arena, Type) ((Type *)nst_alloc((arena), sizeof(Type)))
+#define NST_NEW(arena, Type)              ((Type *)nst_alloc((arena), sizeof(Type)))
 #define NST_NEW_ARRAY(arena, Type, count) ((Type *)nst_alloc_array((arena), (size_t)(count), sizeof(Type)))
 
 #endif

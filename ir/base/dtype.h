@@ -24,12 +24,12 @@ typedef enum NstDtypeClass {
 } NstDtypeClass;
 
 typedef struct NstDtypeInfo {
-    const char *name;      /* as in the IR text: "f32" */
-    int onnx;              /* TensorProto.DataType */
-    int bits;              /* in packed ONNX storage */
-    int bytes;             /* per element inside the engine */
+    const char *name; /* as in the IR text: "f32" */
+    int onnx;         /* TensorProto.DataType */
+    int bits;         /* in packed ONNX storage */
+    int bytes;        /* per element inside the engine */
     NstDtypeClass klass;
-    NstDtype compute;      /* type scalar arithmetic is done in */
+    NstDtype compute; /* type scalar arithmetic is done in */
 } NstDtypeInfo;
 
 /* Facts of a type; NST_DTYPE_NONE has name "none" and zeros. */
@@ -39,16 +39,20 @@ const NstDtypeInfo *nst_dtype_info(NstDtype type);
 NstDtype nst_dtype_parse(const char *name, size_t n);
 NstDtype nst_dtype_from_onnx(int onnx);
 
-static inline bool nst_dtype_is_float(NstDtype t) { return nst_dtype_info(t)->klass == NST_CLASS_FLOAT; }
-bool nst_dtype_is_int(NstDtype type);     /* SINT or UINT, not BOOL */
-bool nst_dtype_is_signed(NstDtype type);  /* SINT */
+static inline bool nst_dtype_is_float(NstDtype t)
+{
+    return nst_dtype_info(t)->klass == NST_CLASS_FLOAT;
+}
+bool nst_dtype_is_int(NstDtype type);    /* SINT or UINT, not BOOL */
+bool nst_dtype_is_signed(NstDtype type); /* SINT */
 
 /* Value of the float whose bits are the low bits of `bits` (f16, bf16, f8*, f4, e8m0), exact in f32. */
 float nst_narrow_to_f32(NstDtype type, uint32_t bits);
 
-/* Nearest-even rounding of an f32 to a narrow float's bits.  saturate: out of range finite values and infinity give
- * the largest finite value (8- and 4-bit types), else what the format has: infinity or NaN.  f16/bf16 overflow to
- * infinity.  Source: ONNX "Float stored in 8 bits" tables; IEEE 754 for f16; truncated-f32 rounding for bf16. */
+/* Nearest-even rounding of an f32 to a narrow float's bits.  saturate: out of range finite values and
+ * infinity give the largest finite value (8- and 4-bit types), else what the format has: infinity or NaN.
+ * f16/bf16 overflow to infinity.  Source: ONNX "Float stored in 8 bits" tables; IEEE 754 for f16;
+ * truncated-f32 rounding for bf16. */
 uint32_t nst_f32_to_narrow(NstDtype type, float value, bool saturate);
 
 /* The same from f64 with a single rounding. */

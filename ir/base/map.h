@@ -1,4 +1,5 @@
-/* map.h: hash map from 64-bit keys to 32-bit values, and the hash it uses.  Iteration order is insertion order. */
+/* map.h: hash map from 64-bit keys to 32-bit values, and the hash it uses.  Iteration order is insertion
+ * order. */
 #ifndef NST_IR_BASE_MAP_H
 #define NST_IR_BASE_MAP_H
 
@@ -6,9 +7,9 @@
 
 typedef struct NstMap {
     NstArena *arena;
-    uint64_t *keys;      /* in insertion order */
+    uint64_t *keys; /* in insertion order */
     uint32_t *values;
-    uint32_t *slots;     /* open addressing, index + 1 into keys; 0 = free */
+    uint32_t *slots; /* open addressing, index + 1 into keys; 0 = free */
     uint32_t n, cap, n_slots;
 } NstMap;
 

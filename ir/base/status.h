@@ -1,7 +1,7 @@
 /* status.h: the compile context: current arena, the first error with its notes, the out-of-memory guard.
  *
- * Every fallible function returns NstStatus and takes the context.  The first error wins; outer layers add notes
- * that say where ("node 'conv1', op Conv-22").  Text = what was given, what was allowed, where. */
+ * Every fallible function returns NstStatus and takes the context.  The first error wins; outer layers add
+ * notes that say where ("node 'conv1', op Conv-22").  Text = what was given, what was allowed, where. */
 #ifndef NST_IR_BASE_STATUS_H
 #define NST_IR_BASE_STATUS_H
 
@@ -13,10 +13,10 @@
 #define NST_ERROR_TEXT 1024
 
 struct NstCtx {
-    NstArena *arena;              /* session-long memory of this context */
-    NstStatus status;             /* first error, NST_OK if none */
-    char error[NST_ERROR_TEXT];   /* its text and the notes added, "; "-separated */
-    jmp_buf *guard;               /* where arena exhaustion jumps; NULL outside nst_guard */
+    NstArena *arena;            /* session-long memory of this context */
+    NstStatus status;           /* first error, NST_OK if none */
+    char error[NST_ERROR_TEXT]; /* its text and the notes added, "; "-separated */
+    jmp_buf *guard;             /* where arena exhaustion jumps; NULL outside nst_guard */
 };
 
 /* Makes an empty context with its own arena.  Returns NST_E_NOMEM without an arena. */

@@ -16,8 +16,9 @@
 void *nst_vec_grow(NstArena *arena, void *at, uint32_t n, uint32_t *cap, uint32_t need, size_t size);
 
 #define nst_vec_reserve(arena, v, need)                                                                      \
-    ((v)->cap >= (need) ? (void)0                                                                            \
-                        : (void)((v)->at = nst_vec_grow((arena), (v)->at, (v)->n, &(v)->cap, (need), sizeof *(v)->at)))
+    ((v)->cap >= (need)                                                                                      \
+         ? (void)0                                                                                           \
+         : (void)((v)->at = nst_vec_grow((arena), (v)->at, (v)->n, &(v)->cap, (need), sizeof *(v)->at)))
 
 /* Appends item. */
 #define nst_vec_push(arena, v, item)                                                                         \

@@ -1,0 +1,48 @@
+/* os.h: the operating system: files, mappings, clock, processors.  os.c alone includes POSIX headers for
+ * this.
+ *
+ * Functions that take a context accept NULL for it: then only the status tells what happened. */
+#ifndef NST_IR_BASE_OS_H
+#define NST_IR_BASE_OS_H
+
+#include "ir/base/status.h"
+
+/* Bytes mapped from a file or from nowhere; {NULL, 0} is the empty mapping. */
+typedef struct NstMapping {
+    const unsigned char *at;
+    size_t size;
+} NstMapping;
+
+/* One piece of a file to be written. */
+typedef struct NstPart {
+    const void *at;
+    size_t size;
+} NstPart;
+
+/* The whole file, followed by a NUL that size does not count.  Owns: arena.
+ * Errors: NST_E_IO; NST_E_LIMIT if it has more than `limit` bytes. */
+NstStatus nst_os_read_file(NstCtx *ctx, NstArena *arena, const char *path, size_t limit, char **bytes,
+                           size_t *size) NST_MUST_CHECK;
+
+/* Maps a regular file read-only and private.  Owns: the caller ends it with nst_os_unmap.
+ * Errors: NST_E_IO, also for what is no regular file. */
+NstStatus nst_os_map_file(NstCtx *ctx, const char *path, NstMapping *mapping) NST_MUST_CHECK;
+
+/* Ends a mapping and empties it; the empty mapping is allowed. */
+void nst_os_unmap(NstMapping *mapping);
+
+/* Fresh pages with a copy of code that can be executed and not written.  Owns: the caller ends it with
+ * nst_os_unmap. Errors: NST_E_NOMEM. */
+NstStatus nst_os_map_code(NstCtx *ctx, const void *code, size_t size, NstMapping *mapping) NST_MUST_CHECK;
+
+/* Makes the file at path hold exactly the parts, mode 0600, or leaves what was there: temporary file beside
+ * it, fsync, rename, fsync of the folder.  Errors: NST_E_IO; the temporary file is gone then. */
+NstStatus nst_os_write_file(NstCtx *ctx, const char *path, const NstPart *parts, int n_parts) NST_MUST_CHECK;
+
+/* Nanoseconds of a clock that never goes back. */
+int64_t nst_os_now_ns(void);
+
+/* Processors this process may use: affinity mask and cgroup CPU quota (rounded up), at least 1. */
+int nst_os_cpu_count(void);
+
+#endif
