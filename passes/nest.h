@@ -1,0 +1,133 @@
+/* nest.h: computations as nests over buffers, and groups of nests that become kernels.
+ *
+ * A nest is one rectangular loop nest in a fixed form: output axes, reduction axes, guards, values.  Lowering makes one nest a
+ * primitive (views become index maps); fusion rewrites nests and gathers them into groups; scheduling turns each group into
+ * one kernel of ir/loop.h.  nst_group_to_kernel gives the plain, unscheduled kernel of any group: what dumps print, what
+ * the interpreter runs and what tests compare with.
+ *
+ * Meaning of one nest:
+ *   for axis[0..n_axes): for each index-let in order: bind (checked)
+ *     state = identity
+ *     for reduce[0..n_reduce), in the given order: if guard: state = step   (ARG k = state k before the step)
+ *     if store_guard: out[k].buffer[out[k].index] = out[k].value            (ARG k = final state k)
+ * The order of summation may be changed only as ir/order.h says. */
+#ifndef NST_PASSES_NEST_H
+#define NST_PASSES_NEST_H
+
+#include "ir/graph.h"
+#include "ir/loop.h"
+#include "ir/target.h"
+
+typedef struct NstAxis {
+    NstSym var;     /* 0 <= var < extent */
+    NstDim extent;
+} NstAxis;
+
+typedef struct NstIndexLet {
+    NstSym var;
+    NstExpr value;  /* i64 */
+    NstDim lo, hi;  /* lo <= var < hi */
+    bool checked;
+    NstOrigin origin;
+} NstIndexLet;
+
+typedef struct NstState {
+    NstDtype dtype;
+    NstExpr identity; /* constant */
+    NstExpr step;     /* over LOADs and ARG 0..n_states-1 */
+    NstExpr merge;    /* ARG 0..n-1 left, n..2n-1 right */
+} NstState;
+
+typedef struct NstNestOut {
+    NstBuf buffer;    /* of the module */
+    uint32_t n_index;
+    NstDim *index;    /* over axis vars and index-lets */
+    NstExpr value;    /* over LOADs and ARG k = state k */
+} NstNestOut;
+
+typedef struct NstNest {
+    const char *name;
+    NstOrigin origin;
+    uint32_t n_axes, n_reduce, n_states, n_outs, n_lets;
+    NstAxis *axis;    /* outermost first */
+    NstAxis *reduce;  /* outermost first, in summation order */
+    NstIndexLet *let;
+    NstExpr guard;       /* none = true; bool over axis and reduction vars: a false one contributes nothing */
+    NstExpr store_guard; /* none = true; bool over axis vars: a false one stores nothing (concat pieces, scatter) */
+    NstState *state;
+    NstNestOut *out;
+} NstNest;
+
+typedef enum NstBufferRole { NST_ROLE_INPUT, NST_ROLE_CONST, NST_ROLE_TEMP, NST_ROLE_OUTPUT } NstBufferRole;
+
+typedef struct NstModuleBuffer {
+    NstBuffer buffer;      /* space ARG for all but group locals */
+    NstBufferRole role;
+    uint32_t index;        /* INPUT: input number; OUTPUT: result number; CONST: number in module->consts */
+    NstVal value;          /* the graph value it holds; none for packed forms and locals */
+} NstModuleBuffer;
+
+/* A group: nests (and inner groups) under common outer axes; becomes one kernel at the top level. */
+typedef struct NstGroup NstGroup;
+typedef struct NstGroupItem { NstNest *nest; NstGroup *group; } NstGroupItem; /* exactly one is set */
+struct NstGroup {
+    const char *name;
+    NstOrigin origin;
+    uint32_t n_axes;      /* common outer axes: the first n_axes axes of every member have these extents, in this order */
+    NstAxis *axis;
+    bool serial;          /* the common axes run in order and carry state through buffers (time loop): never parallel */
+    NST_VEC(NstGroupItem) items;
+    NST_VEC(NstBuf) locals; /* module buffers that live within one iteration of the common axes: no arena memory;
+                               their leading n_axes indices are the common axes' vars and are dropped when scheduled */
+    const char *why_not_fused; /* with the next group: reason recorded by fusion, for dump-ir and the plan */
+};
+
+typedef struct NstModuleConst { NstDtype dtype; const void *data; size_t bytes; NstScalar splat; uint64_t id; } NstModuleConst;
+
+/* All nests of a graph (or of one region of it). */
+typedef struct NstModule {
+    NstArena *arena;
+    NstGraph *graph;
+    NstDims *dims;
+    NstExprs *exprs;
+    NstOrigins *origins;
+    const NstTarget *target;
+    bool strict;            /* no approximate passes */
+    NST_VEC(NstModuleBuffer) buffers; /* by NstBuf.i; entry 0 unused */
+    NST_VEC(NstModuleConst) consts;
+    NST_VEC(NstGroup *) groups;       /* in execution order; lowering makes one group a nest */
+} NstModule;
+
+NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict);
+NstBuf nst_module_buffer(NstModule *module, const char *name, NstDtype dtype, int rank, const NstDim *shape, NstBufferRole role);
+NstModuleBuffer *nst_module_get(const NstModule *module, NstBuf buffer);
+NstNest *nst_nest_new(NstModule *module, const char *name, NstOrigin origin);
+NstNest *nst_nest_clone(NstModule *module, const NstNest *nest); /* fresh axis symbols */
+NstAxis nst_nest_axis(NstModule *module, const char *name, NstDim extent);
+/* Replaces symbols (axis vars) in every expression and index of the nest. */
+void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n);
+NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no common axes */
+
+/* Buffers read / written by a nest, each once. */
+typedef NST_VEC(NstBuf) NstBufList;
+void nst_nest_reads(NstModule *module, const NstNest *nest, NstBufList *list);
+void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list);
+
+/* The plain kernel of a group: loops as written, no tiling.  ARG buffers in order of first use; arg_buffer[k] is the module
+ * buffer of ARG k + 1 [module's arena]. */
+NstStatus nst_group_to_kernel(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel, NstBuf **arg_buffer) NST_MUST_CHECK;
+/* The inverse for one plain nest, so that .nsl text can be scheduled: NST_E_UNSUPPORTED with the reason if the kernel has
+ * another form. */
+NstStatus nst_kernel_to_module(NstCtx *ctx, NstArena *arena, const NstKernel *kernel, const NstTarget *target, NstModule **module) NST_MUST_CHECK;
+
+/* How a nest with one sum of products reads its operands: found by structure, never by operator. */
+typedef struct NstContraction {
+    NstExpr a, b;          /* the factors as expressions over LOADs (pre-maps included); a has the row axes, b the columns */
+    uint32_t n_batch, n_rows, n_cols, n_k;
+    uint8_t batch[NST_MAX_RANK], rows[NST_MAX_RANK], cols[NST_MAX_RANK]; /* positions in nest->axis: in both / only a / only b */
+    uint8_t k[NST_MAX_RANK]; /* positions in nest->reduce, in order */
+} NstContraction;
+/* True if the nest is: one state, step fma(a, b, state) or state + a*b, merge a+b. */
+bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction *contraction);
+
+#endif
