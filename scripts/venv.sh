@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes build/venv, the Python environment of the scripts that train models and ask the reference
-# (numpy, onnx, onnxruntime at the versions of requirements.txt). Does nothing when it is up to date.
-# Prints the path of its python.
+# Makes build/venv with the Python packages of benchmarks and conformance tests, pinned in scripts/requirements.txt.
+# Prints the path of its interpreter.  Does nothing when the venv is up to date.
 set -eu
-cd "$(dirname "$0")/.."
-venv=build/venv
+top=$(cd "$(dirname "$0")/.." && pwd)
+venv=$top/build/venv
 stamp=$venv/requirements.txt
-if ! cmp -s scripts/requirements.txt "$stamp"; then
-    python3 -m venv "$venv" >&2
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements.txt >&2
-    cp scripts/requirements.txt "$stamp"
+if ! cmp -s "$top/scripts/requirements.txt" "$stamp"; then
+    "$top/scripts/deps.sh" venv >&2
+    python3 -m venv --clear "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check -r "$top/scripts/requirements.txt" >&2
+    cp "$top/scripts/requirements.txt" "$stamp"
 fi
-echo "$PWD/$venv/bin/python"
+echo "$venv/bin/python"
