@@ -25,22 +25,22 @@ enum {
 
 /* The first error of a run: set by compare-and-swap of status from 0. */
 typedef struct NstErrorSlot {
-    int32_t status; /* NstStatus; 0 = none */
+    int32_t status;  /* NstStatus; 0 = none */
     uint32_t origin; /* NstOrigin.i of the failing statement, as numbered in the kernel's table */
-    int64_t value;  /* the offending index, or the number of the assert's message */
-    int64_t limit;  /* the bound that was broken */
+    int64_t value;   /* the offending index, or the number of the assert's message */
+    int64_t limit;   /* the bound that was broken */
 } NstErrorSlot;
 
 typedef struct NstKernelArgs {
-    void *const *buffers;          /* 0: ARG buffers in order */
-    const int64_t *dims;           /* 8: values of params in order */
-    int32_t thread, threads;       /* 16, 20 */
-    struct NstBarrier *barrier;    /* 24 */
-    char *scratch;                 /* 32: this thread's, 64-byte aligned */
-    char *shared;                  /* 40: the kernel's, 64-byte aligned */
-    NstErrorSlot *error;           /* 48 */
-    const int32_t *cancel;         /* 56: non-zero = stop soon (read with a plain atomic load) */
-    const NstHelpers *helpers;     /* 64 */
+    void *const *buffers;       /* 0: ARG buffers in order */
+    const int64_t *dims;        /* 8: values of params in order */
+    int32_t thread, threads;    /* 16, 20 */
+    struct NstBarrier *barrier; /* 24 */
+    char *scratch;              /* 32: this thread's, 64-byte aligned */
+    char *shared;               /* 40: the kernel's, 64-byte aligned */
+    NstErrorSlot *error;        /* 48 */
+    const int32_t *cancel;      /* 56: non-zero = stop soon (read with a plain atomic load) */
+    const NstHelpers *helpers;  /* 64 */
 } NstKernelArgs;
 
 _Static_assert(offsetof(NstKernelArgs, thread) == 16 && offsetof(NstKernelArgs, scratch) == 32 &&

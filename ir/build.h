@@ -11,9 +11,9 @@
 typedef struct NstBuild {
     NstCtx *ctx;
     NstGraph *graph;
-    NstRegionId region;  /* where nodes go */
-    NstOrigin origin;    /* given to new nodes */
-    NstStatus status;    /* first failure */
+    NstRegionId region; /* where nodes go */
+    NstOrigin origin;   /* given to new nodes */
+    NstStatus status;   /* first failure */
 } NstBuild;
 
 void nst_build_init(NstBuild *build, NstCtx *ctx, NstGraph *graph, NstRegionId region);
@@ -22,8 +22,10 @@ NstStatus nst_build_status(const NstBuild *build) NST_MUST_CHECK;
 NstVal nst_build_fail(NstBuild *build, NstStatus status, const char *format, ...) NST_PRINTF(3, 4);
 
 NstVal nst_build_param(NstBuild *build, const char *name, NstType type);
-NstVal nst_build_const(NstBuild *build, NstDtype dtype, int rank, const int64_t *shape, const void *data); /* data copied */
-NstVal nst_build_const_view(NstBuild *build, NstDtype dtype, int rank, const int64_t *shape, const void *data, size_t bytes); /* [borrowed for the graph's life] */
+NstVal nst_build_const(NstBuild *build, NstDtype dtype, int rank, const int64_t *shape,
+                       const void *data); /* data copied */
+NstVal nst_build_const_view(NstBuild *build, NstDtype dtype, int rank, const int64_t *shape, const void *data,
+                            size_t bytes); /* [borrowed for the graph's life] */
 NstVal nst_build_splat(NstBuild *build, NstDtype dtype, int rank, const NstDim *shape, NstScalar value);
 NstVal nst_build_iota(NstBuild *build, NstDim extent);
 NstVal nst_build_random_bits(NstBuild *build, NstVal key, int rank, const NstDim *shape);
@@ -31,40 +33,58 @@ NstVal nst_build_dim_value(NstBuild *build, NstDim dim);
 
 /* formula over slots a, b, c...; inputs are aligned by trailing axes and broadcast (ranks are raised by reshape).  word/n: named
  * constants.  The result type is what the formula gives, narrow floats rounded back when all float inputs are of one narrow type. */
-NstVal nst_build_map(NstBuild *build, const char *formula, uint32_t n, const NstVal *in, const NstFormulaWord *word, uint32_t n_words);
+NstVal nst_build_map(NstBuild *build, const char *formula, uint32_t n, const NstVal *in, const NstFormulaWord *word,
+                     uint32_t n_words);
 NstVal nst_build_map_expr(NstBuild *build, NstExpr formula, uint32_t n, const NstVal *in);
 NstVal nst_build_convert(NstBuild *build, NstVal x, NstDtype to, bool saturate);
 NstVal nst_build_bitcast(NstBuild *build, NstVal x, NstDtype to);
 
-NstVal nst_build_reshape(NstBuild *build, NstVal x, int rank, const NstDim *shape);  /* equal element counts must be provable or are asserted at run time */
+NstVal nst_build_reshape(NstBuild *build, NstVal x, int rank,
+                         const NstDim *shape); /* equal element counts must be provable or are asserted at run time */
 NstVal nst_build_permute(NstBuild *build, NstVal x, const int *order);
-NstVal nst_build_expand(NstBuild *build, NstVal x, int rank, const NstDim *shape);   /* may raise the rank */
+NstVal nst_build_expand(NstBuild *build, NstVal x, int rank, const NstDim *shape); /* may raise the rank */
 NstVal nst_build_slice(NstBuild *build, NstVal x, const NstDim *start, const int64_t *step, const NstDim *size);
-NstVal nst_build_slice_at(NstBuild *build, NstVal x, const NstVal *start, const NstDim *size); /* run-time starts, none = 0; checked */
-NstVal nst_build_pad(NstBuild *build, NstVal x, const NstDim *lo, const NstDim *hi, const int64_t *interior, NstPadMode mode, NstVal value);
+NstVal nst_build_slice_at(NstBuild *build, NstVal x, const NstVal *start,
+                          const NstDim *size); /* run-time starts, none = 0; checked */
+NstVal nst_build_pad(NstBuild *build, NstVal x, const NstDim *lo, const NstDim *hi, const int64_t *interior,
+                     NstPadMode mode, NstVal value);
 NstVal nst_build_concat(NstBuild *build, uint32_t n, const NstVal *in, int axis);
-typedef struct NstWindowAxis { int axis; NstDim size; int64_t stride, dilation; NstDim lo, hi; } NstWindowAxis;
+typedef struct NstWindowAxis {
+    int axis;
+    NstDim size;
+    int64_t stride, dilation;
+    NstDim lo, hi;
+} NstWindowAxis;
 NstVal nst_build_window(NstBuild *build, NstVal x, int n, const NstWindowAxis *axis, NstVal padding);
 NstVal nst_build_update_slice(NstBuild *build, NstVal base, NstVal update, const NstVal *start);
 
 /* step and merge formulas, one a state: states are s0 s1.., elements x0 x1.., in merge the right states are t0 t1..; init text
  * constants.  One-state shorthand: combiner "a+b", "max(a,b)": a = state, b = element, merge the same. */
 NstVal nst_build_reduce(NstBuild *build, NstVal x, const char *combiner, int n_axes, const int *axes, bool keep);
-NstStatus nst_build_reduce_tuple(NstBuild *build, uint32_t n_in, const NstVal *in, NstCombine combine, int n_axes, const int *axes, bool keep, bool skip_padding, NstVal *out);
+NstStatus nst_build_reduce_tuple(NstBuild *build, uint32_t n_in, const NstVal *in, NstCombine combine, int n_axes,
+                                 const int *axes, bool keep, bool skip_padding, NstVal *out);
 NstVal nst_build_prefix(NstBuild *build, NstVal x, const char *combiner, int axis, bool exclusive, bool reverse);
 /* equation "bik,bkj->bij" over operands; letters are axes.  accumulate NONE = compute type. pre: formula texts or NULL. */
 NstVal nst_build_contract(NstBuild *build, const char *equation, uint32_t n, const NstVal *in, NstDtype accumulate);
-NstVal nst_build_contract_full(NstBuild *build, const NstAttrs *attr, uint32_t n, const NstVal *in); /* contract attributes as they stand */
-NstStatus nst_build_sort(NstBuild *build, uint32_t n, const NstVal *in, int n_keys, int axis, bool descending, NstDim keep, NstVal *out);
+NstVal nst_build_contract_full(NstBuild *build, const NstAttrs *attr, uint32_t n,
+                               const NstVal *in); /* contract attributes as they stand */
+NstStatus nst_build_sort(NstBuild *build, uint32_t n, const NstVal *in, int n_keys, int axis, bool descending,
+                         NstDim keep, NstVal *out);
 NstVal nst_build_gather(NstBuild *build, NstVal data, NstVal indices, int axis, int batch, NstIndexMode mode);
-NstVal nst_build_scatter(NstBuild *build, NstVal data, NstVal indices, NstVal updates, int axis, bool elementwise, const char *combine, NstIndexMode mode);
-NstStatus nst_build_compact(NstBuild *build, NstVal mask, uint32_t n, const NstVal *in, int axis, NstVal *out, NstSym *count);
+NstVal nst_build_scatter(NstBuild *build, NstVal data, NstVal indices, NstVal updates, int axis, bool elementwise,
+                         const char *combine, NstIndexMode mode);
+NstStatus nst_build_compact(NstBuild *build, NstVal mask, uint32_t n, const NstVal *in, int axis, NstVal *out,
+                            NstSym *count);
 
 /* Structure: create the region first, build into it with a NstBuild of its own, set results, then add the node. */
-NstStatus nst_build_if(NstBuild *build, NstVal condition, NstRegionId then_region, NstRegionId else_region, NstVal *out, uint32_t n_out);
-NstStatus nst_build_loop(NstBuild *build, NstVal trips, NstVal condition, uint32_t n_states, const NstVal *state, NstRegionId body, NstVal *out, uint32_t n_out);
-NstStatus nst_build_call(NstBuild *build, NstRegionId body, const char *name, uint32_t n, const NstVal *in, NstVal *out, uint32_t n_out);
-NstStatus nst_build_host(NstBuild *build, const char *name, const char *config, uint32_t n, const NstVal *in, const NstType *out_type, uint32_t n_out, NstVal *out);
+NstStatus nst_build_if(NstBuild *build, NstVal condition, NstRegionId then_region, NstRegionId else_region, NstVal *out,
+                       uint32_t n_out);
+NstStatus nst_build_loop(NstBuild *build, NstVal trips, NstVal condition, uint32_t n_states, const NstVal *state,
+                         NstRegionId body, NstVal *out, uint32_t n_out);
+NstStatus nst_build_call(NstBuild *build, NstRegionId body, const char *name, uint32_t n, const NstVal *in, NstVal *out,
+                         uint32_t n_out);
+NstStatus nst_build_host(NstBuild *build, const char *name, const char *config, uint32_t n, const NstVal *in,
+                         const NstType *out_type, uint32_t n_out, NstVal *out);
 void nst_build_assert(NstBuild *build, NstVal condition, const char *message);
 void nst_build_results(NstBuild *build, uint32_t n, const NstVal *value, const char *const *name);
 

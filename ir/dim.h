@@ -14,8 +14,12 @@
 #include "ir/base/status.h"
 #include "ir/base/str.h"
 
-typedef struct NstDim { uint32_t i; } NstDim; /* 0 = none */
-typedef struct NstSym { uint32_t i; } NstSym; /* 0 = none */
+typedef struct NstDim {
+    uint32_t i;
+} NstDim; /* 0 = none */
+typedef struct NstSym {
+    uint32_t i;
+} NstSym; /* 0 = none */
 typedef struct NstDims NstDims;
 
 typedef enum NstSymKind {
@@ -27,14 +31,23 @@ typedef enum NstSymKind {
 
 typedef struct NstSymInfo {
     NstSymKind kind;
-    const char *name;   /* unique within the table for INPUT, VALUE, COUNTED */
-    int64_t lo, hi;     /* inclusive constant bounds; INT64_MIN / INT64_MAX = unknown */
+    const char *name;      /* unique within the table for INPUT, VALUE, COUNTED */
+    int64_t lo, hi;        /* inclusive constant bounds; INT64_MIN / INT64_MAX = unknown */
     NstDim lo_dim, hi_dim; /* tighter symbolic inclusive bounds, or none (a loop variable: begin, end - 1) */
-    int64_t multiple;   /* the value is a multiple of this, >= 1 */
+    int64_t multiple;      /* the value is a multiple of this, >= 1 */
 } NstSymInfo;
 
 /* What one node of the normal form is. */
-typedef enum NstDimOp { NST_DIM_CONST, NST_DIM_SYM, NST_DIM_SUM, NST_DIM_PRODUCT, NST_DIM_FLOORDIV, NST_DIM_MOD, NST_DIM_MIN, NST_DIM_MAX } NstDimOp;
+typedef enum NstDimOp {
+    NST_DIM_CONST,
+    NST_DIM_SYM,
+    NST_DIM_SUM,
+    NST_DIM_PRODUCT,
+    NST_DIM_FLOORDIV,
+    NST_DIM_MOD,
+    NST_DIM_MIN,
+    NST_DIM_MAX
+} NstDimOp;
 
 /* CONST: value.  SYM: sym.  SUM: value + sum of coef[k] * arg[k], n >= 1.  PRODUCT: product of arg[k], n >= 2, none
  * constant or a sum.  The four binary operators: arg[0], arg[1]; MIN and MAX are nested to the right, sorted. */
@@ -71,7 +84,10 @@ NstDim nst_dim_min(NstDims *dims, NstDim a, NstDim b);
 NstDim nst_dim_max(NstDims *dims, NstDim a, NstDim b);
 
 const NstDimNode *nst_dim_node(const NstDims *dims, NstDim dim);
-static inline bool nst_dim_same(NstDim a, NstDim b) { return a.i == b.i; } /* equal by normal form */
+static inline bool nst_dim_same(NstDim a, NstDim b)
+{
+    return a.i == b.i;
+} /* equal by normal form */
 
 /* True and *value set when the dim is a constant. */
 bool nst_dim_is_const(const NstDims *dims, NstDim dim, int64_t *value);
@@ -99,11 +115,14 @@ bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim 
 
 /* Value for given symbol values (value_of[sym.i], n entries).  Errors: NST_E_SHAPE on overflow or division by zero;
  * NST_E_INVALID if a symbol has no value (n too small). */
-NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n, int64_t *value) NST_MUST_CHECK;
+NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n,
+                       int64_t *value) NST_MUST_CHECK;
 
 /* Text: "n", "4*n + 16", "floordiv(n + 1, 2)", "min(n, 7)".  Symbols print by name, INDEX ones through name_of (may be
  * NULL: "name#id").  Parse reads the same form; unknown names go to find (returns none = error). */
-void nst_dim_print(NstText *text, const NstDims *dims, NstDim dim, const char *(*name_of)(void *arg, NstSym sym), void *arg);
-NstStatus nst_dim_parse(NstCtx *ctx, NstDims *dims, const char **p, NstSym (*find)(void *arg, const char *name, size_t n), void *arg, NstDim *dim) NST_MUST_CHECK;
+void nst_dim_print(NstText *text, const NstDims *dims, NstDim dim, const char *(*name_of)(void *arg, NstSym sym),
+                   void *arg);
+NstStatus nst_dim_parse(NstCtx *ctx, NstDims *dims, const char **p,
+                        NstSym (*find)(void *arg, const char *name, size_t n), void *arg, NstDim *dim) NST_MUST_CHECK;
 
 #endif

@@ -9,8 +9,12 @@
 #include "ir/base/dtype.h"
 #include "ir/dim.h"
 
-typedef struct NstExpr { uint32_t i; } NstExpr; /* 0 = none */
-typedef struct NstBuf { uint32_t i; } NstBuf;   /* buffer of a kernel (loop.h); 0 = none */
+typedef struct NstExpr {
+    uint32_t i;
+} NstExpr; /* 0 = none */
+typedef struct NstBuf {
+    uint32_t i;
+} NstBuf; /* buffer of a kernel (loop.h); 0 = none */
 typedef struct NstExprs NstExprs;
 
 typedef enum NstScalarOp {
@@ -29,8 +33,19 @@ typedef enum NstScalarOp {
 } NstScalarOp;
 
 typedef enum NstScalarRule {
-    NST_RULE_NONE, NST_RULE_SAME, NST_RULE_FLOAT, NST_RULE_INT, NST_RULE_INT_BOOL, NST_RULE_NUMBER, NST_RULE_BOOL,
-    NST_RULE_COMPARE, NST_RULE_TEST, NST_RULE_SELECT, NST_RULE_DOT, NST_RULE_CONVERT, NST_RULE_BITCAST
+    NST_RULE_NONE,
+    NST_RULE_SAME,
+    NST_RULE_FLOAT,
+    NST_RULE_INT,
+    NST_RULE_INT_BOOL,
+    NST_RULE_NUMBER,
+    NST_RULE_BOOL,
+    NST_RULE_COMPARE,
+    NST_RULE_TEST,
+    NST_RULE_SELECT,
+    NST_RULE_DOT,
+    NST_RULE_CONVERT,
+    NST_RULE_BITCAST
 } NstScalarRule;
 
 typedef struct NstScalarInfo {
@@ -51,7 +66,7 @@ typedef union NstScalar {
 
 typedef struct NstExprNode {
     NstScalarOp op;
-    NstDtype type;       /* of the result */
+    NstDtype type; /* of the result */
     NstExpr arg[3];
     uint32_t ref;
     uint32_t n_index;
@@ -66,8 +81,8 @@ uint32_t nst_exprs_count(const NstExprs *exprs);
 
 /* Leaves. */
 NstExpr nst_expr_const(NstExprs *exprs, NstDtype type, NstScalar value);
-NstExpr nst_expr_int(NstExprs *exprs, NstDtype type, int64_t value);   /* converted to type; any type but str, complex */
-NstExpr nst_expr_float(NstExprs *exprs, NstDtype type, double value);  /* rounded to type */
+NstExpr nst_expr_int(NstExprs *exprs, NstDtype type, int64_t value);  /* converted to type; any type but str, complex */
+NstExpr nst_expr_float(NstExprs *exprs, NstDtype type, double value); /* rounded to type */
 NstExpr nst_expr_arg(NstExprs *exprs, NstDtype type, uint32_t slot);
 NstExpr nst_expr_index(NstExprs *exprs, NstDim dim);
 NstExpr nst_expr_load(NstExprs *exprs, NstDtype type, NstBuf buffer, const NstDim *index, uint32_t n);
@@ -103,7 +118,8 @@ NstExpr nst_expr_subst_args(NstExprs *exprs, NstExpr e, const NstExpr *with, uin
 /* Replaces symbols in all indices: value_of[sym.i] (none = keep) for sym.i < n. */
 NstExpr nst_expr_subst_syms(NstExprs *exprs, NstExpr e, const NstDim *value_of, uint32_t n);
 /* Calls visit for every distinct node below and including e, operands first. */
-void nst_expr_visit(const NstExprs *exprs, NstExpr e, void (*visit)(void *arg, NstExpr e, const NstExprNode *node), void *arg);
+void nst_expr_visit(const NstExprs *exprs, NstExpr e, void (*visit)(void *arg, NstExpr e, const NstExprNode *node),
+                    void *arg);
 /* Number of distinct operation nodes. */
 uint32_t nst_expr_cost(const NstExprs *exprs, NstExpr e);
 
@@ -125,12 +141,15 @@ void nst_expr_print(NstText *text, const NstExprs *exprs, NstExpr e, const NstFo
  * (compute type of the other operand).  named[] gives values for words that are not operands ("@alpha", "n").
  * Narrow floats are widened to their compute type and the final result rounded to result_type (NONE = as it comes).
  * names may be NULL.  Errors: NST_E_PARSE with the column and the text; NST_E_TYPE. */
-typedef struct NstFormulaWord { const char *name; NstExpr value; } NstFormulaWord;
+typedef struct NstFormulaWord {
+    const char *name;
+    NstExpr value;
+} NstFormulaWord;
 NstStatus nst_formula_parse(NstCtx *ctx, NstExprs *exprs, const char *text, const NstDtype *arg_type, uint32_t n_args,
-                            const NstFormulaWord *word, uint32_t n_words, NstDtype result_type, const NstFormulaNames *names,
-                            NstExpr *result) NST_MUST_CHECK;
+                            const NstFormulaWord *word, uint32_t n_words, NstDtype result_type,
+                            const NstFormulaNames *names, NstExpr *result) NST_MUST_CHECK;
 /* The same for a formula inside a longer text: starts at *p and leaves *p after it. */
 NstStatus nst_formula_parse_at(NstCtx *ctx, NstExprs *exprs, const char **p, const NstDtype *arg_type, uint32_t n_args,
-                               const NstFormulaWord *word, uint32_t n_words, NstDtype result_type, const NstFormulaNames *names,
-                               NstExpr *result) NST_MUST_CHECK;
+                               const NstFormulaWord *word, uint32_t n_words, NstDtype result_type,
+                               const NstFormulaNames *names, NstExpr *result) NST_MUST_CHECK;
 #endif

@@ -18,64 +18,171 @@ typedef enum NstPrim {
     NST_PRIM_COUNT
 } NstPrim;
 
-typedef enum NstPrimGroup { NST_GROUP_SOURCE, NST_GROUP_POINTWISE, NST_GROUP_VIEW, NST_GROUP_UPDATE, NST_GROUP_COMBINE, NST_GROUP_INDIRECT, NST_GROUP_STRUCTURE } NstPrimGroup;
-typedef struct NstPrimInfo { const char *name; NstPrimGroup group; int min_in, max_in, min_out, max_out; } NstPrimInfo;
+typedef enum NstPrimGroup {
+    NST_GROUP_SOURCE,
+    NST_GROUP_POINTWISE,
+    NST_GROUP_VIEW,
+    NST_GROUP_UPDATE,
+    NST_GROUP_COMBINE,
+    NST_GROUP_INDIRECT,
+    NST_GROUP_STRUCTURE
+} NstPrimGroup;
+typedef struct NstPrimInfo {
+    const char *name;
+    NstPrimGroup group;
+    int min_in, max_in, min_out, max_out;
+} NstPrimInfo;
 const NstPrimInfo *nst_prim_info(NstPrim prim);
 
-typedef struct NstVal { uint32_t i; } NstVal;       /* 0 = none (absent optional) */
-typedef struct NstNodeId { uint32_t i; } NstNodeId; /* 0 = none */
-typedef struct NstRegionId { uint32_t i; } NstRegionId;
+typedef struct NstVal {
+    uint32_t i;
+} NstVal; /* 0 = none (absent optional) */
+typedef struct NstNodeId {
+    uint32_t i;
+} NstNodeId; /* 0 = none */
+typedef struct NstRegionId {
+    uint32_t i;
+} NstRegionId;
 
 typedef enum NstPadMode { NST_PAD_CONSTANT, NST_PAD_EDGE, NST_PAD_REFLECT, NST_PAD_WRAP } NstPadMode;
 typedef enum NstIndexMode {
     NST_INDEX_CHECKED, /* outside 0..n-1 is NST_E_INDEX */
     NST_INDEX_CLAMPED,
-    NST_INDEX_FILL     /* gather: outside reads 0; scatter: outside is skipped */
+    NST_INDEX_FILL /* gather: outside reads 0; scatter: outside is skipped */
 } NstIndexMode;
 
 /* Constant data: splat (data NULL) or the elements in row-major engine storage. */
-typedef struct NstConst { NstScalar splat; const void *data; size_t bytes; uint64_t id; } NstConst; /* id: for plans; 0 = inline */
+typedef struct NstConst {
+    NstScalar splat;
+    const void *data;
+    size_t bytes;
+    uint64_t id;
+} NstConst; /* id: for plans; 0 = inline */
 
 /* reduce and prefix: m = n_states states over n = n_in inputs of one shape.  step[k]: new state k from ARG 0..m-1 (states)
  * and ARG m..m+n-1 (elements); merge[k]: from ARG 0..m-1 (left) and m..2m-1 (right, later elements); init[k]: constant. */
-typedef struct NstCombine { uint32_t n_states; const NstExpr *step, *merge, *init; } NstCombine;
+typedef struct NstCombine {
+    uint32_t n_states;
+    const NstExpr *step, *merge, *init;
+} NstCombine;
 
 /* Attributes, by primitive (union member named after it). */
+/* clang-format off: one line a primitive */
 typedef union NstAttrs {
-    struct { const char *name; } param;
+    struct {
+        const char *name;
+    } param;
     NstConst constant;
-    struct { NstDim extent; } iota;
-    struct { NstDim dim; } dim_value;
-    struct { NstExpr formula; } map;                 /* over ARG 0..n_in-1 */
-    struct { NstDtype to; bool saturate; } convert;  /* also bitcast (saturate unused) */
-    struct { int order[NST_MAX_RANK]; } permute;     /* output axis k = input axis order[k] */
+    struct {
+        NstDim extent;
+    } iota;
+    struct {
+        NstDim dim;
+    } dim_value;
+    struct {
+        NstExpr formula;
+    } map; /* over ARG 0..n_in-1 */
+    struct {
+        NstDtype to;
+        bool saturate;
+    } convert; /* also bitcast (saturate unused) */
+    struct {
+        int order[NST_MAX_RANK];
+    } permute; /* output axis k = input axis order[k] */
     /* slice: out[i] = in[start + i*step]; start_input[k] > 0: start of axis k is that input (an i64 scalar), which must be
      * checked so that the slice stays inside. */
-    struct { const NstDim *start; const int64_t *step; const int *start_input; } slice; /* also update_slice (step 1) */
-    struct { const NstDim *lo, *hi; const int64_t *interior; NstPadMode mode; } pad; /* negative lo or hi crops; constant: input 1 or 0 */
-    struct { int axis; } concat;
+    struct {
+        const NstDim *start;
+        const int64_t *step;
+        const int *start_input;
+    } slice; /* also update_slice (step 1) */
+    struct {
+        const NstDim *lo, *hi;
+        const int64_t *interior;
+        NstPadMode mode;
+    } pad; /* negative lo or hi crops; constant: input 1 or 0 */
+    struct {
+        int axis;
+    } concat;
     /* window: for windowed axis w (axis[w], size, stride, dilation, pad lo/hi) out[..., o_w, ..., k_w] =
      * in[o_w*stride + k_w*dilation - lo]; o replaces the axis, the k axes are appended in order.  Positions in the padding
      * read input 1 (0 if absent); reduce with the neutral element, or contract, over k skips them by meaning. */
-    struct { int n; const int *axis; const NstDim *size; const int64_t *stride, *dilation; const NstDim *lo, *hi; const NstDim *out; } window;
-    struct { NstCombine combine; int n_axes; const int *axes; bool keep; bool skip_padding; } reduce; /* skip_padding: window padding contributes nothing */
-    struct { NstCombine combine; int axis; bool exclusive, reverse; } prefix;
+    struct {
+        int n;
+        const int *axis;
+        const NstDim *size;
+        const int64_t *stride, *dilation;
+        const NstDim *lo, *hi;
+        const NstDim *out;
+    } window;
+    struct {
+        NstCombine combine;
+        int n_axes;
+        const int *axes;
+        bool keep;
+        bool skip_padding;
+    } reduce; /* skip_padding: window padding contributes nothing */
+    struct {
+        NstCombine combine;
+        int axis;
+        bool exclusive, reverse;
+    } prefix;
     /* contract: out[out_labels] = sum over the others of product of pre[k](input k).  Labels are small numbers, one an axis.
      * pre[k]: formula over ARG 0 (the element) and further inputs given by pre_inputs (zero points, scales), or none;
      * accumulate: type of the sum (formulas and products are converted to it before). n_operands <= 4. */
-    struct { int n_operands; const uint8_t *const *labels; const uint8_t *out_labels; const NstExpr *pre; NstDtype accumulate; } contract;
-    struct { int axis; bool descending; bool stable; NstDim keep; int n_keys; } sort; /* first n_keys inputs are keys (NaN last), rest payload; keep: leading elements kept, or none */
-    struct { int axis; int batch; NstIndexMode mode; } gather;   /* out = data[:axis] + indices[batch:] + data[axis+1:] (batch leading axes shared) */
-    struct { int axis; NstIndexMode mode; NstExpr combine; bool elementwise; } scatter; /* combine over ARG 0 old, ARG 1 new; none = replace.  elementwise: ScatterElements; else rows (ScatterND's last index axis flattened by the lowering) */
-    struct { NstSym count; int axis; } compact;      /* input 0: bool mask along axis; inputs 1.. compacted; COUNTED symbol */
-    struct { NstRegionId then_region, else_region; } branch;
+    struct {
+        int n_operands;
+        const uint8_t *const *labels;
+        const uint8_t *out_labels;
+        const NstExpr *pre;
+        NstDtype accumulate;
+    } contract;
+    struct {
+        int axis;
+        bool descending;
+        bool stable;
+        NstDim keep;
+        int n_keys;
+    } sort; /* first n_keys inputs are keys (NaN last), rest payload; keep: leading elements kept, or none */
+    struct {
+        int axis;
+        int batch;
+        NstIndexMode mode;
+    } gather; /* out = data[:axis] + indices[batch:] + data[axis+1:] (batch leading axes shared) */
+    struct {
+        int axis;
+        NstIndexMode mode;
+        NstExpr combine;
+        bool elementwise;
+    } scatter; /* combine over ARG 0 old, ARG 1 new; none = replace.  elementwise: ScatterElements; else rows (ScatterND's last index axis flattened by the lowering) */
+    struct {
+        NstSym count;
+        int axis;
+    } compact; /* input 0: bool mask along axis; inputs 1.. compacted; COUNTED symbol */
+    struct {
+        NstRegionId then_region, else_region;
+    } branch;
     /* loop: inputs trip count (i64 scalar, or none), condition (bool, or none), states..., outputs states..., scans...
      * region parameters: iteration, condition, states...; results: condition, states..., scan elements... */
-    struct { NstRegionId body; int n_states; int n_scans; NstSym count; } loop;
-    struct { NstRegionId body; const char *name; } call;
-    struct { const char *name; const char *config; } host;
-    struct { const char *message; } assertion;
+    struct {
+        NstRegionId body;
+        int n_states;
+        int n_scans;
+        NstSym count;
+    } loop;
+    struct {
+        NstRegionId body;
+        const char *name;
+    } call;
+    struct {
+        const char *name;
+        const char *config;
+    } host;
+    struct {
+        const char *message;
+    } assertion;
 } NstAttrs;
+/* clang-format on */
 
 typedef struct NstNode {
     NstPrim prim;
@@ -87,19 +194,22 @@ typedef struct NstNode {
     bool dead;
 } NstNode;
 
-typedef struct NstUse { NstNodeId node; uint32_t slot; } NstUse;
+typedef struct NstUse {
+    NstNodeId node;
+    uint32_t slot;
+} NstUse;
 typedef struct NstValue {
     NstType type;
-    NstNodeId def;       /* every value has one: params are nodes */
-    uint32_t slot;       /* which output of def */
-    const char *name;    /* hint for text; may be NULL */
+    NstNodeId def;    /* every value has one: params are nodes */
+    uint32_t slot;    /* which output of def */
+    const char *name; /* hint for text; may be NULL */
     NST_VEC(NstUse) uses;
 } NstValue;
 
 typedef struct NstRegion {
     NST_VEC(NstNodeId) nodes; /* topological; dead ones are skipped and swept */
     NST_VEC(NstVal) params, results;
-    NstNodeId owner;          /* none for the graph's own region */
+    NstNodeId owner; /* none for the graph's own region */
 } NstRegion;
 
 typedef struct NstGraph {
@@ -108,9 +218,9 @@ typedef struct NstGraph {
     NstExprs *exprs;
     NstOrigins *origins;
     const char *name;
-    NST_VEC(NstNode) nodes;     /* by id; entry 0 unused */
-    NST_VEC(NstValue) values;   /* by id; entry 0 unused */
-    NST_VEC(NstRegion) regions; /* by id; entry 0 unused; 1 is the graph's own */
+    NST_VEC(NstNode) nodes;             /* by id; entry 0 unused */
+    NST_VEC(NstValue) values;           /* by id; entry 0 unused */
+    NST_VEC(NstRegion) regions;         /* by id; entry 0 unused; 1 is the graph's own */
     NST_VEC(const char *) result_names; /* of region 1 */
 } NstGraph;
 
@@ -118,12 +228,13 @@ NstGraph *nst_graph_new(NstArena *arena, const char *name);
 NstNode *nst_graph_node(const NstGraph *graph, NstNodeId id);
 NstValue *nst_graph_value(const NstGraph *graph, NstVal value);
 NstRegion *nst_graph_region(const NstGraph *graph, NstRegionId region);
-NstNode *nst_value_node(const NstGraph *graph, NstVal value);   /* the defining node */
+NstNode *nst_value_node(const NstGraph *graph, NstVal value); /* the defining node */
 const NstType *nst_value_type(const NstGraph *graph, NstVal value);
 NstRegionId nst_graph_new_region(NstGraph *graph, NstNodeId owner);
 
 /* Adds a node with given attributes, inputs and output types at the end of a region (no inference, no checks: build.h). */
-NstNodeId nst_graph_add(NstGraph *graph, NstRegionId region, NstPrim prim, const NstAttrs *attr, const NstVal *in, uint32_t n_in, const NstType *out_type, uint32_t n_out, NstOrigin origin);
+NstNodeId nst_graph_add(NstGraph *graph, NstRegionId region, NstPrim prim, const NstAttrs *attr, const NstVal *in,
+                        uint32_t n_in, const NstType *out_type, uint32_t n_out, NstOrigin origin);
 /* All uses of `from` now use `to` (results included). */
 void nst_graph_replace(NstGraph *graph, NstVal from, NstVal to);
 /* Marks a node without uses dead and drops its uses. */
@@ -140,16 +251,25 @@ NstStatus nst_graph_verify(NstCtx *ctx, const NstGraph *graph) NST_MUST_CHECK;
 /* --- interpreter --------------------------------------------------------------------------------------------- */
 
 /* A run-time tensor of the interpreter. */
-typedef struct NstTensorValue { NstDtype dtype; int rank; int64_t shape[NST_MAX_RANK]; void *data; size_t bytes; } NstTensorValue;
+typedef struct NstTensorValue {
+    NstDtype dtype;
+    int rank;
+    int64_t shape[NST_MAX_RANK];
+    void *data;
+    size_t bytes;
+} NstTensorValue;
 
 typedef struct NstHostCall { /* implemented above ir/ */
     void *arg;
-    NstStatus (*call)(void *arg, NstCtx *ctx, NstArena *arena, const NstNode *node, const NstTensorValue *in, NstTensorValue *out);
+    NstStatus (*call)(void *arg, NstCtx *ctx, NstArena *arena, const NstNode *node, const NstTensorValue *in,
+                      NstTensorValue *out);
 } NstHostCall;
 
 /* Slow and obvious evaluation of the whole graph: input k belongs to param k of region 1; input symbols are solved from the
  * shapes (conflicts are NST_E_SHAPE); results in arena.  has_fma: fma or mul+add in contract and FMA (bit equality with the
  * compiled code on that kind of target). */
-NstStatus nst_graph_interpret(NstCtx *ctx, NstArena *arena, const NstGraph *graph, const NstTensorValue *input, uint32_t n_inputs, bool has_fma, const NstHostCall *host, NstTensorValue *result) NST_MUST_CHECK;
+NstStatus nst_graph_interpret(NstCtx *ctx, NstArena *arena, const NstGraph *graph, const NstTensorValue *input,
+                              uint32_t n_inputs, bool has_fma, const NstHostCall *host,
+                              NstTensorValue *result) NST_MUST_CHECK;
 
 #endif

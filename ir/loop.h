@@ -49,18 +49,18 @@ typedef struct NstLayout {
     NstDim offset;              /* elements from the buffer's address */
     NstDim elements;            /* storage that the buffer takes, in elements */
     const int64_t *halo;        /* rank entries or NULL for all 0 */
-    int bits;                   /* of storage an element: 8 * bytes of the dtype, or 4 / 2 for packed constants and inputs */
+    int bits; /* of storage an element: 8 * bytes of the dtype, or 4 / 2 for packed constants and inputs */
 } NstLayout;
 
 typedef struct NstBuffer {
     const char *name;
     NstDtype dtype;
     NstSpace space;
-    NstAccess access;    /* ARG only */
+    NstAccess access; /* ARG only */
     int rank;
     const NstDim *shape; /* logical */
     NstLayout layout;
-    bool constant;       /* ARG: the same bytes every run (weights): may be repacked ahead */
+    bool constant; /* ARG: the same bytes every run (weights): may be repacked ahead */
     NstOrigin origin;
 } NstBuffer;
 
@@ -70,8 +70,18 @@ typedef struct NstStmt NstStmt;
 typedef NST_VEC(NstStmt *) NstBlock;
 
 typedef enum NstStmtKind {
-    NST_STMT_FOR, NST_STMT_WHILE, NST_STMT_BREAK, NST_STMT_IF, NST_STMT_LET, NST_STMT_INDEX, NST_STMT_ALLOC, NST_STMT_STORE,
-    NST_STMT_PREFETCH, NST_STMT_CALL, NST_STMT_BARRIER, NST_STMT_ASSERT
+    NST_STMT_FOR,
+    NST_STMT_WHILE,
+    NST_STMT_BREAK,
+    NST_STMT_IF,
+    NST_STMT_LET,
+    NST_STMT_INDEX,
+    NST_STMT_ALLOC,
+    NST_STMT_STORE,
+    NST_STMT_PREFETCH,
+    NST_STMT_CALL,
+    NST_STMT_BARRIER,
+    NST_STMT_ASSERT
 } NstStmtKind;
 
 typedef enum NstForKind { NST_FOR_SERIAL, NST_FOR_PARALLEL, NST_FOR_VECTOR, NST_FOR_UNROLL } NstForKind;
@@ -79,7 +89,7 @@ typedef enum NstForKind { NST_FOR_SERIAL, NST_FOR_PARALLEL, NST_FOR_VECTOR, NST_
 typedef struct NstFor {
     NstSym var;
     NstDim begin, end;
-    int64_t step;  /* >= 1 */
+    int64_t step; /* >= 1 */
     NstForKind kind;
     int64_t width; /* VECTOR: lanes */
     NstBlock body;
@@ -87,8 +97,9 @@ typedef struct NstFor {
 
 typedef struct NstStoreTarget {
     NstBuf buffer;
-    NstExpr value;    /* of the buffer's dtype; for an update it reads the old state by LOADs of the targets */
-    NstExpr merge;    /* update only: new state of this target from ARG 0..n-1 (left) and ARG n..2n-1 (right partial states) */
+    NstExpr value; /* of the buffer's dtype; for an update it reads the old state by LOADs of the targets */
+    NstExpr
+        merge; /* update only: new state of this target from ARG 0..n-1 (left) and ARG n..2n-1 (right partial states) */
     NstExpr identity; /* update only: neutral state, a constant */
 } NstStoreTarget;
 
@@ -104,36 +115,71 @@ typedef struct NstStore {
 struct NstStmt {
     NstStmtKind kind;
     NstOrigin origin;
+    /* clang-format off: one line a kind */
     union {
         NstFor loop;
-        struct { NstBlock body; } repeat;                        /* WHILE: until BREAK */
-        struct { NstExpr condition; NstBlock then, otherwise; } branch;
-        struct { uint32_t id; NstExpr value; } let;              /* names a scalar for the rest of the block */
-        struct { NstSym var; NstExpr value; NstDim lo, hi; bool checked; } index; /* names an i64 as an index in lo..hi-1;
+        struct {
+            NstBlock body;
+        } repeat; /* WHILE: until BREAK */
+        struct {
+            NstExpr condition;
+            NstBlock then, otherwise;
+        } branch;
+        struct {
+            uint32_t id;
+            NstExpr value;
+        } let; /* names a scalar for the rest of the block */
+        struct {
+            NstSym var;
+            NstExpr value;
+            NstDim lo, hi;
+            bool checked;
+        } index; /* names an i64 as an index in lo..hi-1;
                                                                     checked: outside is NST_E_INDEX (and the kernel stops) */
-        struct { NstBuf buffer; } alloc;                         /* for the rest of the block */
+        struct {
+            NstBuf buffer;
+        } alloc; /* for the rest of the block */
         NstStore store;
-        struct { NstBuf buffer; NstDim *index; uint32_t n_index; int level; bool write; } prefetch; /* a hint; level 1..3 */
-        struct { uint32_t helper; NstExpr *arg; uint32_t n_args; NstBuf *buffer; uint32_t n_buffers; } call; /* rtcall.def */
-        struct { NstExpr condition; uint32_t message; } check;   /* ASSERT: false is NST_E_ASSERT with origin */
+        struct {
+            NstBuf buffer;
+            NstDim *index;
+            uint32_t n_index;
+            int level;
+            bool write;
+        } prefetch; /* a hint; level 1..3 */
+        struct {
+            uint32_t helper;
+            NstExpr *arg;
+            uint32_t n_args;
+            NstBuf *buffer;
+            uint32_t n_buffers;
+        } call; /* rtcall.def */
+        struct {
+            NstExpr condition;
+            uint32_t message;
+        } check; /* ASSERT: false is NST_E_ASSERT with origin */
     } u;
+    /* clang-format on */
 };
 
 /* --- kernels ------------------------------------------------------------------------------------------------- */
 
-typedef struct NstLetInfo { const char *name; NstDtype type; } NstLetInfo;
+typedef struct NstLetInfo {
+    const char *name;
+    NstDtype type;
+} NstLetInfo;
 
 typedef struct NstKernel {
     NstArena *arena;
-    NstDims *dims;       /* shared with the graph it came from */
+    NstDims *dims; /* shared with the graph it came from */
     NstExprs *exprs;
     NstOrigins *origins;
     const char *name;
-    NST_VEC(NstBuffer) buffers; /* index = NstBuf.i; entry 0 unused; ARG buffers first, in ABI order */
-    NST_VEC(NstLetInfo) lets;   /* index = let id; entry 0 unused */
-    NST_VEC(NstSym) params;     /* size symbols in ABI order */
+    NST_VEC(NstBuffer) buffers;     /* index = NstBuf.i; entry 0 unused; ARG buffers first, in ABI order */
+    NST_VEC(NstLetInfo) lets;       /* index = let id; entry 0 unused */
+    NST_VEC(NstSym) params;         /* size symbols in ABI order */
     NST_VEC(const char *) messages; /* of asserts */
-    uint32_t n_args;            /* ARG buffers are 1 .. n_args */
+    uint32_t n_args;                /* ARG buffers are 1 .. n_args */
     NstBlock body;
     NstOrigin origin;
 } NstKernel;
@@ -144,8 +190,10 @@ NstKernel *nst_kernel_clone(NstArena *arena, const NstKernel *kernel);
 NstBuffer *nst_kernel_buffer(const NstKernel *kernel, NstBuf buffer);
 
 /* Adds an ARG buffer (before any other is added) / a local one; row-major dense layout. */
-NstBuf nst_kernel_arg(NstKernel *kernel, const char *name, NstDtype dtype, int rank, const NstDim *shape, NstAccess access);
-NstBuf nst_kernel_local(NstKernel *kernel, const char *name, NstDtype dtype, NstSpace space, int rank, const NstDim *shape);
+NstBuf nst_kernel_arg(NstKernel *kernel, const char *name, NstDtype dtype, int rank, const NstDim *shape,
+                      NstAccess access);
+NstBuf nst_kernel_local(NstKernel *kernel, const char *name, NstDtype dtype, NstSpace space, int rank,
+                        const NstDim *shape);
 /* A size symbol the kernel may use (idempotent). */
 void nst_kernel_param(NstKernel *kernel, NstSym sym);
 uint32_t nst_kernel_let(NstKernel *kernel, const char *name, NstDtype type);
@@ -155,28 +203,34 @@ NstSym nst_kernel_index(NstKernel *kernel, const char *name, NstDim begin, NstDi
 /* Layouts. */
 NstLayout nst_layout_row_major(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape);
 /* order[k] = logical axis at physical position k, dense. */
-NstLayout nst_layout_permuted(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape, const int *order);
+NstLayout nst_layout_permuted(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape,
+                              const int *order);
 /* As row major over the order, with axis `blocked` split by `block`: its inner part innermost; extents rounded up. */
-NstLayout nst_layout_blocked(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape, const int *order, int blocked, int64_t block);
+NstLayout nst_layout_blocked(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape,
+                             const int *order, int blocked, int64_t block);
 /* Element offset of a logical index. */
 NstDim nst_layout_offset(NstDims *dims, const NstLayout *layout, const NstDim *index);
 /* True when elements of consecutive logical index along the last axis are adjacent and all is dense. */
 bool nst_layout_is_row_major(NstDims *dims, const NstLayout *layout, int rank, const NstDim *shape);
 
 /* Statements [kernel's arena].  Append to a block with nst_block_add. */
-NstStmt *nst_stmt_for(NstKernel *kernel, NstSym var, NstDim begin, NstDim end, int64_t step, NstForKind kind, int64_t width);
+NstStmt *nst_stmt_for(NstKernel *kernel, NstSym var, NstDim begin, NstDim end, int64_t step, NstForKind kind,
+                      int64_t width);
 NstStmt *nst_stmt_store(NstKernel *kernel, NstBuf buffer, const NstDim *index, uint32_t n_index, NstExpr value);
-NstStmt *nst_stmt_update(NstKernel *kernel, uint32_t n_targets, const NstStoreTarget *target, const NstDim *index, uint32_t n_index);
+NstStmt *nst_stmt_update(NstKernel *kernel, uint32_t n_targets, const NstStoreTarget *target, const NstDim *index,
+                         uint32_t n_index);
 NstStmt *nst_stmt_let(NstKernel *kernel, uint32_t id, NstExpr value);
 NstStmt *nst_stmt_index(NstKernel *kernel, NstSym var, NstExpr value, NstDim lo, NstDim hi, bool checked);
 NstStmt *nst_stmt_if(NstKernel *kernel, NstExpr condition);
 NstStmt *nst_stmt_while(NstKernel *kernel);
 NstStmt *nst_stmt_break(NstKernel *kernel);
 NstStmt *nst_stmt_alloc(NstKernel *kernel, NstBuf buffer);
-NstStmt *nst_stmt_prefetch(NstKernel *kernel, NstBuf buffer, const NstDim *index, uint32_t n_index, int level, bool write);
+NstStmt *nst_stmt_prefetch(NstKernel *kernel, NstBuf buffer, const NstDim *index, uint32_t n_index, int level,
+                           bool write);
 NstStmt *nst_stmt_barrier(NstKernel *kernel);
 NstStmt *nst_stmt_assert(NstKernel *kernel, NstExpr condition, const char *message);
-NstStmt *nst_stmt_call(NstKernel *kernel, uint32_t helper, const NstExpr *arg, uint32_t n_args, const NstBuf *buffer, uint32_t n_buffers);
+NstStmt *nst_stmt_call(NstKernel *kernel, uint32_t helper, const NstExpr *arg, uint32_t n_args, const NstBuf *buffer,
+                       uint32_t n_buffers);
 void nst_block_add(NstKernel *kernel, NstBlock *block, NstStmt *stmt);
 /* A deep copy of a statement with symbols, buffers and lets of `kernel` replaced: NULL tables keep. Fresh loop variables are
  * made for the loops inside when `fresh` is set. */
@@ -190,14 +244,17 @@ void nst_block_visit(NstBlock *block, void (*visit)(void *arg, NstStmt *stmt, in
 void nst_kernel_print(NstText *text, const NstKernel *kernel);
 NstStatus nst_kernel_parse(NstCtx *ctx, NstArena *arena, const char *text, size_t n, NstKernel **kernel) NST_MUST_CHECK;
 /* Into existing tables; *p is left after the kernel (files may hold several). */
-NstStatus nst_kernel_parse_at(NstCtx *ctx, NstArena *arena, NstDims *dims, NstExprs *exprs, NstOrigins *origins, const char **p, NstKernel **kernel) NST_MUST_CHECK;
+NstStatus nst_kernel_parse_at(NstCtx *ctx, NstArena *arena, NstDims *dims, NstExprs *exprs, NstOrigins *origins,
+                              const char **p, NstKernel **kernel) NST_MUST_CHECK;
 
 /* Numbered checks (ir/verify.def); the first broken one is NST_E_VERIFY "L07: ...". */
 NstStatus nst_kernel_verify(NstCtx *ctx, const NstKernel *kernel) NST_MUST_CHECK;
 
 /* Canonical text for hashing: names replaced by numbers in order of appearance, layout included, origins left out. */
 void nst_kernel_canonical(NstText *text, const NstKernel *kernel);
-typedef struct NstHash { uint64_t lo, hi; } NstHash;
+typedef struct NstHash {
+    uint64_t lo, hi;
+} NstHash;
 NstHash nst_hash128(const void *bytes, size_t n); /* XXH3-128 */
 NstHash nst_kernel_hash(const NstKernel *kernel, NstArena *scratch);
 

@@ -9,8 +9,8 @@
 #include "ir/expr.h"
 
 typedef struct NstMathInfo {
-    double max_ulp;      /* stated bound against the correctly rounded result, whole range */
-    const char *source;  /* paper or how the coefficients were made */
+    double max_ulp;     /* stated bound against the correctly rounded result, whole range */
+    const char *source; /* paper or how the coefficients were made */
 } NstMathInfo;
 
 /* Stated accuracy of an expanded op for f32 or f64. */

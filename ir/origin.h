@@ -4,7 +4,9 @@
 
 #include "ir/base/str.h"
 
-typedef struct NstOrigin { uint32_t i; } NstOrigin; /* 0 = unknown */
+typedef struct NstOrigin {
+    uint32_t i;
+} NstOrigin; /* 0 = unknown */
 typedef struct NstOrigins NstOrigins;
 
 NstOrigins *nst_origins_new(NstArena *arena);

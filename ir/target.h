@@ -7,9 +7,9 @@
 
 /* Ascending: each level includes the ones before it, but AMX_BF16 is used only when an option allows it. */
 typedef enum NstTargetLevel {
-    NST_TARGET_BASELINE,    /* x86-64: SSE2, mul and add */
-    NST_TARGET_AVX2,        /* AVX2, FMA, F16C, BMI2 */
-    NST_TARGET_AVX512,      /* F, BW, DQ, VL, CD */
+    NST_TARGET_BASELINE, /* x86-64: SSE2, mul and add */
+    NST_TARGET_AVX2,     /* AVX2, FMA, F16C, BMI2 */
+    NST_TARGET_AVX512,   /* F, BW, DQ, VL, CD */
     NST_TARGET_AVX512_VNNI,
     NST_TARGET_AMX_INT8,
     NST_TARGET_LEVEL_COUNT
@@ -18,12 +18,12 @@ typedef enum NstTargetLevel {
 typedef struct NstTarget {
     NstTargetLevel level;
     bool has_fma;
-    int vector_bytes;       /* 16, 32, 64 */
-    int vector_registers;   /* 16 or 32 */
+    int vector_bytes;                     /* 16, 32, 64 */
+    int vector_registers;                 /* 16 or 32 */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches of one core (l3: shared) */
-    uint64_t feature_mask;  /* what code generation may use: part of every cache key */
-    char cpu[32];           /* LLVM's -mcpu */
-    char features[256];     /* LLVM's feature string, "+avx2,+fma" */
+    uint64_t feature_mask;                /* what code generation may use: part of every cache key */
+    char cpu[32];                         /* LLVM's -mcpu */
+    char features[256];                   /* LLVM's feature string, "+avx2,+fma" */
 } NstTarget;
 
 /* This machine (CPUID, XCR0, AMX permission by arch_prctl; caches by CPUID leaf 4 / 0x8000001d). */

@@ -7,14 +7,20 @@
 
 #define NST_MAX_RANK 16
 
-typedef enum NstTypeKind { NST_TYPE_NONE, NST_TYPE_TENSOR, NST_TYPE_SEQUENCE, NST_TYPE_OPTIONAL, NST_TYPE_MAP } NstTypeKind;
+typedef enum NstTypeKind {
+    NST_TYPE_NONE,
+    NST_TYPE_TENSOR,
+    NST_TYPE_SEQUENCE,
+    NST_TYPE_OPTIONAL,
+    NST_TYPE_MAP
+} NstTypeKind;
 
 typedef struct NstType {
     NstTypeKind kind;
-    NstDtype dtype;              /* TENSOR element; MAP key */
-    int rank;                    /* TENSOR */
-    const NstDim *shape;         /* TENSOR, rank entries [arena] */
-    const struct NstType *item;  /* SEQUENCE, OPTIONAL element; MAP value */
+    NstDtype dtype;             /* TENSOR element; MAP key */
+    int rank;                   /* TENSOR */
+    const NstDim *shape;        /* TENSOR, rank entries [arena] */
+    const struct NstType *item; /* SEQUENCE, OPTIONAL element; MAP value */
 } NstType;
 
 /* A tensor type; shape is copied. */

@@ -199,8 +199,7 @@ void nst_arena_on_free(NstArena *arena, void (*fn)(void *arg), void *arg)
 size_t nst_arena_bytes(const NstArena *arena)
 {
     size_t bytes = arena->bytes;
-    for (const NstArena *child = arena->first_child; child; child = child->next)
-        bytes += nst_arena_bytes(child);
+    for (const NstArena *child = arena->first_child; child; child = child->next) bytes += nst_arena_bytes(child);
     return bytes;
 }
 

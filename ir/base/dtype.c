@@ -11,7 +11,7 @@
 
 static const NstDtypeInfo infos[NST_DTYPE_COUNT] = {
     {"none", 0, 0, 0, NST_CLASS_BOOL, NST_DTYPE_NONE},
-#define NST_DTYPE(NAME, text, onnx, bits, bytes, klass, compute)                                             \
+#define NST_DTYPE(NAME, text, onnx, bits, bytes, klass, compute)                                                       \
     {text, onnx, bits, bytes, NST_CLASS_##klass, NST_##compute},
 #include "ir/base/dtype.def"
 #undef NST_DTYPE
@@ -122,8 +122,7 @@ static uint32_t round_code(const Format *format, double magnitude)
     double whole = floor(scaled), rest = scaled - whole;
     uint32_t rounded = (uint32_t)whole;
     if (rest > 0.5 || (rest == 0.5 && (rounded & 1))) rounded++;
-    return ((uint32_t)(biased - 1) << format->mantissa) +
-           rounded; /* the implicit bit adds the exponent's one */
+    return ((uint32_t)(biased - 1) << format->mantissa) + rounded; /* the implicit bit adds the exponent's one */
 }
 
 static uint32_t encode(const Format *format, double value, bool saturate)

@@ -25,8 +25,7 @@ static NstStatus fail_io(NstCtx *ctx, const char *what, const char *path)
 static NstStatus open_regular(NstCtx *ctx, const char *path, int *fd, size_t *size)
 {
     struct stat facts;
-    *fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not wait for the writer of a fifo */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not wait for the writer of a fifo */
     if (*fd < 0) return fail_io(ctx, "cannot open", path);
     if (fstat(*fd, &facts) != 0) {
         NstStatus status = fail_io(ctx, "cannot inspect", path);
@@ -80,16 +79,14 @@ static bool read_all(int fd, char *bytes, size_t size, size_t *got)
     return true;
 }
 
-NstStatus nst_os_read_file(NstCtx *ctx, NstArena *arena, const char *path, size_t limit, char **bytes,
-                           size_t *size)
+NstStatus nst_os_read_file(NstCtx *ctx, NstArena *arena, const char *path, size_t limit, char **bytes, size_t *size)
 {
     int fd;
     size_t expected;
     NST_TRY(open_regular(ctx, path, &fd, &expected));
     close(fd); /* not held over the allocation, which may unwind */
     if (expected > limit) {
-        if (ctx)
-            nst_fail(ctx, NST_E_LIMIT, "file '%s' has %zu bytes, allowed are %zu", path, expected, limit);
+        if (ctx) nst_fail(ctx, NST_E_LIMIT, "file '%s' has %zu bytes, allowed are %zu", path, expected, limit);
         return NST_E_LIMIT;
     }
     *bytes = nst_alloc(arena, expected + 1);
@@ -98,9 +95,7 @@ NstStatus nst_os_read_file(NstCtx *ctx, NstArena *arena, const char *path, size_
     if (!read_all(fd, *bytes, expected, size)) status = fail_io(ctx, "cannot read", path);
     close(fd);
     if (status == NST_OK && *size != expected) {
-        if (ctx)
-            nst_fail(ctx, NST_E_IO, "file '%s' shrank from %zu to %zu bytes while read", path, expected,
-                     *size);
+        if (ctx) nst_fail(ctx, NST_E_IO, "file '%s' shrank from %zu to %zu bytes while read", path, expected, *size);
         return NST_E_IO;
     }
     return status;
@@ -111,8 +106,7 @@ NstStatus nst_os_map_code(NstCtx *ctx, const void *code, size_t size, NstMapping
     *mapping = (NstMapping){NULL, 0};
     if (size == 0) return NST_OK;
     void *at = MAP_FAILED;
-    if (!nst_alloc_should_fail())
-        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!nst_alloc_should_fail()) at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at != MAP_FAILED) {
         memcpy(at, code, size);
         if (mprotect(at, size, PROT_READ | PROT_EXEC) == 0) {
@@ -229,8 +223,7 @@ static int cgroup1_cpus(int unlimited)
 int nst_os_cpu_count(void)
 {
     cpu_set_t set;
-    int cpus =
-        sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     cpus = cgroup1_cpus(cgroup2_cpus(cpus));
     return cpus < 1 ? 1 : cpus;
 }

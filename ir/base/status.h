@@ -41,23 +41,23 @@ NstStatus nst_note(NstCtx *ctx, const char *format, ...) NST_PRINTF(2, 3);
 /* Does not return: unwinds to the guard (aborts with a message when there is none: our bug). */
 _Noreturn void nst_out_of_memory(NstCtx *ctx);
 
-#define NST_TRY(call)                                                                                        \
-    do {                                                                                                     \
-        NstStatus nst_try_status = (call);                                                                   \
-        if (nst_try_status != NST_OK) return nst_try_status;                                                 \
+#define NST_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        NstStatus nst_try_status = (call);                                                                             \
+        if (nst_try_status != NST_OK) return nst_try_status;                                                           \
     } while (0)
 
 #define NST_FAIL(ctx, code, ...) return nst_fail((ctx), (code), __VA_ARGS__)
 
-#define NST_CHECK(ctx, condition, code, ...)                                                                 \
-    do {                                                                                                     \
-        if (!(condition)) return nst_fail((ctx), (code), __VA_ARGS__);                                       \
+#define NST_CHECK(ctx, condition, code, ...)                                                                           \
+    do {                                                                                                               \
+        if (!(condition)) return nst_fail((ctx), (code), __VA_ARGS__);                                                 \
     } while (0)
 
 /* For our own bugs only, never for what a model or caller can cause.  Stays on in release builds. */
-#define NST_ASSERT(condition)                                                                                \
-    do {                                                                                                     \
-        if (!(condition)) nst_assert_failed(#condition, __FILE__, __LINE__);                                 \
+#define NST_ASSERT(condition)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) nst_assert_failed(#condition, __FILE__, __LINE__);                                           \
     } while (0)
 _Noreturn void nst_assert_failed(const char *condition, const char *file, int line);
 

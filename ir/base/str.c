@@ -149,8 +149,7 @@ static const char *read_digits(const char *p, Digits *d, bool fraction)
             if (d->n > 0 || *p != '0') d->at[d->n++] = *p;
             if (fraction && d->scale > -EXPONENT_CAP) d->scale--;
         } else {
-            if (*p != '0')
-                d->at[KEPT - 1] = *p; /* sticky: any non-zero digit beyond decides like any other */
+            if (*p != '0') d->at[KEPT - 1] = *p; /* sticky: any non-zero digit beyond decides like any other */
             if (!fraction && d->scale < EXPONENT_CAP) d->scale++;
         }
     }
@@ -207,8 +206,7 @@ const char *nst_parse_int(const char *p, int64_t *value)
     if (!isxdigit((unsigned char)*p) || (base == 10 && !isdigit((unsigned char)*p))) return NULL;
     uint64_t limit = minus ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX, n = 0;
     for (; base == 16 ? isxdigit((unsigned char)*p) : isdigit((unsigned char)*p); p++) {
-        unsigned digit =
-            isdigit((unsigned char)*p) ? (unsigned)(*p - '0') : (unsigned)(tolower(*p) - 'a' + 10);
+        unsigned digit = isdigit((unsigned char)*p) ? (unsigned)(*p - '0') : (unsigned)(tolower(*p) - 'a' + 10);
         if (n > (limit - digit) / base) return NULL;
         n = n * base + digit;
     }

@@ -7,7 +7,7 @@
 const char *nst_status_name(NstStatus status)
 {
     switch (status) {
-#define NST_STATUS(name, value, fault, meaning)                                                              \
+#define NST_STATUS(name, value, fault, meaning)                                                                        \
     case NST_##name: return "NST_" #name;
 #include "nestor/status.def"
 #undef NST_STATUS
@@ -18,7 +18,7 @@ const char *nst_status_name(NstStatus status)
 const char *nst_status_meaning(NstStatus status)
 {
     switch (status) {
-#define NST_STATUS(name, value, fault, meaning)                                                              \
+#define NST_STATUS(name, value, fault, meaning)                                                                        \
     case NST_##name: return meaning;
 #include "nestor/status.def"
 #undef NST_STATUS
