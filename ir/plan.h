@@ -11,11 +11,11 @@
 #include "ir/type.h"
 
 typedef enum NstPlanPlace {
-    NST_PLACE_INPUT,   /* caller's input `index` */
-    NST_PLACE_OUTPUT,  /* result `index` */
-    NST_PLACE_CONST,   /* bytes of plan->constant at `index` */
-    NST_PLACE_ARENA,   /* planned memory */
-    NST_PLACE_ALIAS    /* the storage of buffer `index`, from the start */
+    NST_PLACE_INPUT,  /* caller's input `index` */
+    NST_PLACE_OUTPUT, /* result `index` */
+    NST_PLACE_CONST,  /* bytes of plan->constant at `index` */
+    NST_PLACE_ARENA,  /* planned memory */
+    NST_PLACE_ALIAS   /* the storage of buffer `index`, from the start */
 } NstPlanPlace;
 
 typedef struct NstPlanBuffer {
@@ -24,14 +24,14 @@ typedef struct NstPlanBuffer {
     uint32_t index;
     NstDtype dtype;
     int rank;
-    const NstDim *shape;   /* logical */
-    NstDim bytes;          /* storage, physical layout included */
-    uint32_t first, last;  /* ARENA: first and last step that uses it (inclusive) */
+    const NstDim *shape;  /* logical */
+    NstDim bytes;         /* storage, physical layout included */
+    uint32_t first, last; /* ARENA: first and last step that uses it (inclusive) */
 } NstPlanBuffer;
 
 typedef struct NstPlanConst {
     NstDtype dtype;
-    const void *data;      /* 64-byte aligned when packed; may point into the mapped model */
+    const void *data; /* 64-byte aligned when packed; may point into the mapped model */
     size_t bytes;
     uint64_t model_offset; /* of the bytes in the model file when they are used as they lie there, else 0 */
     bool packed;           /* made by a prepack kernel */
@@ -39,15 +39,15 @@ typedef struct NstPlanConst {
 
 typedef struct NstPlanKernel {
     const char *name;
-    const char *origin;      /* ONNX nodes, for errors and profiles */
-    const char *not_fused;   /* why it was not fused with the next kernel; NULL if it is the last */
-    uint64_t entry;          /* offset into plan->code */
-    NstDim scratch_bytes;    /* per thread */
+    const char *origin;    /* ONNX nodes, for errors and profiles */
+    const char *not_fused; /* why it was not fused with the next kernel; NULL if it is the last */
+    uint64_t entry;        /* offset into plan->code */
+    NstDim scratch_bytes;  /* per thread */
     NstDim shared_bytes;
     uint32_t n_args, n_params;
-    bool parallel;           /* has a parallel loop: worth all threads */
-    NstDim work;             /* estimated scalar operations: decides the number of threads */
-    uint32_t n_origins;      /* origin[k]: text for NstErrorSlot.origin == k; message likewise for asserts */
+    bool parallel;      /* has a parallel loop: worth all threads */
+    NstDim work;        /* estimated scalar operations: decides the number of threads */
+    uint32_t n_origins; /* origin[k]: text for NstErrorSlot.origin == k; message likewise for asserts */
     const char *const *origin_text;
     uint32_t n_messages;
     const char *const *message_text;
@@ -56,26 +56,30 @@ typedef struct NstPlanKernel {
 
 typedef enum NstPlanStepKind {
     NST_STEP_KERNEL,
-    NST_STEP_READ,   /* symbol `sym` = the i64 at buffer[0][0], checked against lo..hi (NST_E_SHAPE) */
-    NST_STEP_CHECK,  /* condition: dim_a == dim_b else NST_E_SHAPE with message (a broadcast or reshape not proven) */
-    NST_STEP_HOST,   /* a runtime function */
-    NST_STEP_IF,     /* buffer[0] is the bool; then-steps are the next n_then steps, else-steps the n_else after */
-    NST_STEP_LOOP    /* plan loop: body is the next n_then steps */
+    NST_STEP_READ,  /* symbol `sym` = the i64 at buffer[0][0], checked against lo..hi (NST_E_SHAPE) */
+    NST_STEP_CHECK, /* condition: dim_a == dim_b else NST_E_SHAPE with message (a broadcast or reshape not proven) */
+    NST_STEP_HOST,  /* a runtime function */
+    NST_STEP_IF,    /* buffer[0] is the bool; then-steps are the next n_then steps, else-steps the n_else after */
+    NST_STEP_LOOP   /* plan loop: body is the next n_then steps */
 } NstPlanStepKind;
 
 typedef struct NstPlanStep {
     NstPlanStepKind kind;
     uint32_t kernel;
     uint32_t n_buffers;
-    const uint32_t *buffer;  /* ARG order of the kernel */
+    const uint32_t *buffer; /* ARG order of the kernel */
     uint32_t n_syms;
-    const NstSym *sym;       /* KERNEL: params in ABI order; READ: the one symbol */
+    const NstSym *sym; /* KERNEL: params in ABI order; READ: the one symbol */
     NstDim a, b;
-    const char *text;        /* CHECK, HOST: message, name */
+    const char *text; /* CHECK, HOST: message, name */
     uint32_t n_then, n_else;
 } NstPlanStep;
 
-typedef struct NstPlanPort { const char *name; NstType type; uint32_t buffer; } NstPlanPort;
+typedef struct NstPlanPort {
+    const char *name;
+    NstType type;
+    uint32_t buffer;
+} NstPlanPort;
 
 typedef struct NstPlan {
     NstArena *arena;
@@ -87,14 +91,15 @@ typedef struct NstPlan {
     NST_VEC(NstPlanKernel) kernels;
     NST_VEC(NstPlanStep) prepack; /* run once when the plan is made: constants -> packed constants */
     NST_VEC(NstPlanStep) steps;
-    const void *code;         /* one position-independent blob, executable once mapped */
+    const void *code; /* one position-independent blob, executable once mapped */
     size_t code_bytes;
-    uint64_t compile_ns;      /* how long it took to make; 0 when it came from a cache */
+    uint64_t compile_ns; /* how long it took to make; 0 when it came from a cache */
 } NstPlan;
 
 /* Arena bytes at the given symbol values, and offsets of each ARENA buffer (offset[b], n = buffers.n; others untouched):
  * greedy by size over lifetimes, 64-byte aligned.  Errors as nst_dim_eval. */
-NstStatus nst_plan_layout(NstCtx *ctx, const NstPlan *plan, const int64_t *sym_value, uint32_t n_syms, uint64_t *offset, uint64_t *bytes) NST_MUST_CHECK;
+NstStatus nst_plan_layout(NstCtx *ctx, const NstPlan *plan, const int64_t *sym_value, uint32_t n_syms, uint64_t *offset,
+                          uint64_t *bytes) NST_MUST_CHECK;
 
 /* The plan without code and constants' bytes as text (dump-ir). */
 void nst_plan_print(NstText *text, const NstPlan *plan);

@@ -19,14 +19,14 @@
 #include "ir/target.h"
 
 typedef struct NstAxis {
-    NstSym var;     /* 0 <= var < extent */
+    NstSym var; /* 0 <= var < extent */
     NstDim extent;
 } NstAxis;
 
 typedef struct NstIndexLet {
     NstSym var;
-    NstExpr value;  /* i64 */
-    NstDim lo, hi;  /* lo <= var < hi */
+    NstExpr value; /* i64 */
+    NstDim lo, hi; /* lo <= var < hi */
     bool checked;
     NstOrigin origin;
 } NstIndexLet;
@@ -39,18 +39,18 @@ typedef struct NstState {
 } NstState;
 
 typedef struct NstNestOut {
-    NstBuf buffer;    /* of the module */
+    NstBuf buffer; /* of the module */
     uint32_t n_index;
-    NstDim *index;    /* over axis vars and index-lets */
-    NstExpr value;    /* over LOADs and ARG k = state k */
+    NstDim *index; /* over axis vars and index-lets */
+    NstExpr value; /* over LOADs and ARG k = state k */
 } NstNestOut;
 
 typedef struct NstNest {
     const char *name;
     NstOrigin origin;
     uint32_t n_axes, n_reduce, n_states, n_outs, n_lets;
-    NstAxis *axis;    /* outermost first */
-    NstAxis *reduce;  /* outermost first, in summation order */
+    NstAxis *axis;   /* outermost first */
+    NstAxis *reduce; /* outermost first, in summation order */
     NstIndexLet *let;
     NstExpr guard;       /* none = true; bool over axis and reduction vars: a false one contributes nothing */
     NstExpr store_guard; /* none = true; bool over axis vars: a false one stores nothing (concat pieces, scatter) */
@@ -61,28 +61,38 @@ typedef struct NstNest {
 typedef enum NstBufferRole { NST_ROLE_INPUT, NST_ROLE_CONST, NST_ROLE_TEMP, NST_ROLE_OUTPUT } NstBufferRole;
 
 typedef struct NstModuleBuffer {
-    NstBuffer buffer;      /* space ARG for all but group locals */
+    NstBuffer buffer; /* space ARG for all but group locals */
     NstBufferRole role;
-    uint32_t index;        /* INPUT: input number; OUTPUT: result number; CONST: number in module->consts */
-    NstVal value;          /* the graph value it holds; none for packed forms and locals */
+    uint32_t index; /* INPUT: input number; OUTPUT: result number; CONST: number in module->consts */
+    NstVal value;   /* the graph value it holds; none for packed forms and locals */
 } NstModuleBuffer;
 
 /* A group: nests (and inner groups) under common outer axes; becomes one kernel at the top level. */
 typedef struct NstGroup NstGroup;
-typedef struct NstGroupItem { NstNest *nest; NstGroup *group; } NstGroupItem; /* exactly one is set */
+typedef struct NstGroupItem {
+    NstNest *nest;
+    NstGroup *group;
+} NstGroupItem; /* exactly one is set */
 struct NstGroup {
     const char *name;
     NstOrigin origin;
-    uint32_t n_axes;      /* common outer axes: the first n_axes axes of every member have these extents, in this order */
+    uint32_t n_axes; /* common outer axes: the first n_axes axes of every member have these extents, in this order */
     NstAxis *axis;
-    bool serial;          /* the common axes run in order and carry state through buffers (time loop): never parallel */
+    bool serial; /* the common axes run in order and carry state through buffers (time loop): never parallel */
     NST_VEC(NstGroupItem) items;
-    NST_VEC(NstBuf) locals; /* module buffers that live within one iteration of the common axes: no arena memory;
+    NST_VEC(NstBuf)
+    locals;                    /* module buffers that live within one iteration of the common axes: no arena memory;
                                their leading n_axes indices are the common axes' vars and are dropped when scheduled */
     const char *why_not_fused; /* with the next group: reason recorded by fusion, for dump-ir and the plan */
 };
 
-typedef struct NstModuleConst { NstDtype dtype; const void *data; size_t bytes; NstScalar splat; uint64_t id; } NstModuleConst;
+typedef struct NstModuleConst {
+    NstDtype dtype;
+    const void *data;
+    size_t bytes;
+    NstScalar splat;
+    uint64_t id;
+} NstModuleConst;
 
 /* All nests of a graph (or of one region of it). */
 typedef struct NstModule {
@@ -92,14 +102,15 @@ typedef struct NstModule {
     NstExprs *exprs;
     NstOrigins *origins;
     const NstTarget *target;
-    bool strict;            /* no approximate passes */
+    bool strict;                      /* no approximate passes */
     NST_VEC(NstModuleBuffer) buffers; /* by NstBuf.i; entry 0 unused */
     NST_VEC(NstModuleConst) consts;
-    NST_VEC(NstGroup *) groups;       /* in execution order; lowering makes one group a nest */
+    NST_VEC(NstGroup *) groups; /* in execution order; lowering makes one group a nest */
 } NstModule;
 
 NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict);
-NstBuf nst_module_buffer(NstModule *module, const char *name, NstDtype dtype, int rank, const NstDim *shape, NstBufferRole role);
+NstBuf nst_module_buffer(NstModule *module, const char *name, NstDtype dtype, int rank, const NstDim *shape,
+                         NstBufferRole role);
 NstModuleBuffer *nst_module_get(const NstModule *module, NstBuf buffer);
 NstNest *nst_nest_new(NstModule *module, const char *name, NstOrigin origin);
 NstNest *nst_nest_clone(NstModule *module, const NstNest *nest); /* fresh axis symbols */
@@ -115,16 +126,19 @@ void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list);
 
 /* The plain kernel of a group: loops as written, no tiling.  ARG buffers in order of first use; arg_buffer[k] is the module
  * buffer of ARG k + 1 [module's arena]. */
-NstStatus nst_group_to_kernel(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel, NstBuf **arg_buffer) NST_MUST_CHECK;
+NstStatus nst_group_to_kernel(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
+                              NstBuf **arg_buffer) NST_MUST_CHECK;
 /* The inverse for one plain nest, so that .nsl text can be scheduled: NST_E_UNSUPPORTED with the reason if the kernel has
  * another form. */
-NstStatus nst_kernel_to_module(NstCtx *ctx, NstArena *arena, const NstKernel *kernel, const NstTarget *target, NstModule **module) NST_MUST_CHECK;
+NstStatus nst_kernel_to_module(NstCtx *ctx, NstArena *arena, const NstKernel *kernel, const NstTarget *target,
+                               NstModule **module) NST_MUST_CHECK;
 
 /* How a nest with one sum of products reads its operands: found by structure, never by operator. */
 typedef struct NstContraction {
-    NstExpr a, b;          /* the factors as expressions over LOADs (pre-maps included); a has the row axes, b the columns */
+    NstExpr a, b; /* the factors as expressions over LOADs (pre-maps included); a has the row axes, b the columns */
     uint32_t n_batch, n_rows, n_cols, n_k;
-    uint8_t batch[NST_MAX_RANK], rows[NST_MAX_RANK], cols[NST_MAX_RANK]; /* positions in nest->axis: in both / only a / only b */
+    uint8_t batch[NST_MAX_RANK], rows[NST_MAX_RANK],
+        cols[NST_MAX_RANK];  /* positions in nest->axis: in both / only a / only b */
     uint8_t k[NST_MAX_RANK]; /* positions in nest->reduce, in order */
 } NstContraction;
 /* True if the nest is: one state, step fma(a, b, state) or state + a*b, merge a+b. */
