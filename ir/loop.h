@@ -196,6 +196,8 @@ NstBuf nst_kernel_local(NstKernel *kernel, const char *name, NstDtype dtype, Nst
                         const NstDim *shape);
 /* A size symbol the kernel may use (idempotent). */
 void nst_kernel_param(NstKernel *kernel, NstSym sym);
+/* Adds every size symbol the kernel's bounds, indices and shapes use, in order of first use. */
+void nst_kernel_collect_params(NstKernel *kernel);
 uint32_t nst_kernel_let(NstKernel *kernel, const char *name, NstDtype type);
 /* A new loop variable with bounds begin <= v <= end - 1 known to the prover. */
 NstSym nst_kernel_index(NstKernel *kernel, const char *name, NstDim begin, NstDim end);

@@ -1,0 +1,245 @@
+/* nest.c: the module of nests: buffers, nests, groups, and what fusion and scheduling ask of them. */
+#include "passes/nest.h"
+
+NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict)
+{
+    NstModule *module = NST_NEW(arena, NstModule);
+    module->arena = arena;
+    module->graph = graph;
+    module->dims = graph->dims;
+    module->exprs = graph->exprs;
+    module->origins = graph->origins;
+    module->target = target;
+    module->strict = strict;
+    nst_vec_push(arena, &module->buffers, (NstModuleBuffer){0});
+    nst_vec_push(arena, &module->consts, (NstModuleConst){0});
+    return module;
+}
+
+NstBuf nst_module_buffer(NstModule *module, const char *name, NstDtype dtype, int rank, const NstDim *shape, NstBufferRole role)
+{
+    NstModuleBuffer item = {.role = role};
+    item.buffer.name = nst_strdup(module->arena, name);
+    item.buffer.dtype = dtype;
+    item.buffer.space = NST_SPACE_ARG;
+    item.buffer.rank = rank;
+    item.buffer.shape = nst_copy(module->arena, shape, (size_t)rank * sizeof *shape);
+    item.buffer.layout = nst_layout_row_major(module->arena, module->dims, dtype, rank, item.buffer.shape);
+    item.buffer.constant = role == NST_ROLE_CONST;
+    nst_vec_push(module->arena, &module->buffers, item);
+    return (NstBuf){module->buffers.n - 1};
+}
+
+NstModuleBuffer *nst_module_get(const NstModule *module, NstBuf buffer)
+{
+    NST_ASSERT(buffer.i > 0 && buffer.i < module->buffers.n);
+    return &module->buffers.at[buffer.i];
+}
+
+NstNest *nst_nest_new(NstModule *module, const char *name, NstOrigin origin)
+{
+    NstNest *nest = NST_NEW(module->arena, NstNest);
+    nest->name = nst_strdup(module->arena, name);
+    nest->origin = origin;
+    return nest;
+}
+
+NstAxis nst_nest_axis(NstModule *module, const char *name, NstDim extent)
+{
+    NstAxis axis = {nst_dims_new_sym(module->dims, NST_SYM_INDEX, name, 0, INT64_MAX), extent};
+    NstSymInfo *info = nst_dims_sym(module->dims, axis.var);
+    int64_t lo, hi;
+    nst_dim_bounds(module->dims, extent, &lo, &hi);
+    info->hi = hi == INT64_MAX ? hi : hi - 1;
+    info->hi_dim = nst_dim_add_const(module->dims, extent, -1);
+    return axis;
+}
+
+NstGroup *nst_group_new(NstModule *module, NstNest *nest)
+{
+    NstGroup *group = NST_NEW(module->arena, NstGroup);
+    group->name = nest->name;
+    group->origin = nest->origin;
+    nst_vec_push(module->arena, &group->items, ((NstGroupItem){.nest = nest}));
+    return group;
+}
+
+/* --- rewriting ----------------------------------------------------------------------------------------------- */
+
+typedef struct SymTable {
+    const NstDim *value_of;
+    uint32_t n;
+} SymTable;
+
+static NstExpr subst_expr(NstModule *module, NstExpr e, const SymTable *table)
+{
+    return e.i ? nst_expr_subst_syms(module->exprs, e, table->value_of, table->n) : e;
+}
+
+void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n)
+{
+    SymTable table = {value_of, n};
+    for (uint32_t k = 0; k < nest->n_axes; k++)
+        nest->axis[k].extent = nst_dim_subst_all(module->dims, nest->axis[k].extent, value_of, n);
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        nest->reduce[k].extent = nst_dim_subst_all(module->dims, nest->reduce[k].extent, value_of, n);
+    for (uint32_t k = 0; k < nest->n_lets; k++) {
+        nest->let[k].value = subst_expr(module, nest->let[k].value, &table);
+        nest->let[k].lo = nst_dim_subst_all(module->dims, nest->let[k].lo, value_of, n);
+        nest->let[k].hi = nst_dim_subst_all(module->dims, nest->let[k].hi, value_of, n);
+    }
+    nest->guard = subst_expr(module, nest->guard, &table);
+    nest->store_guard = subst_expr(module, nest->store_guard, &table);
+    for (uint32_t k = 0; k < nest->n_states; k++) nest->state[k].step = subst_expr(module, nest->state[k].step, &table);
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        NstNestOut *out = &nest->out[k];
+        NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, out->n_index);
+        for (uint32_t d = 0; d < out->n_index; d++)
+            index[d] = nst_dim_subst_all(module->dims, out->index[d], value_of, n);
+        out->index = index;
+        out->value = subst_expr(module, out->value, &table);
+    }
+}
+
+static NstAxis *clone_axes(NstModule *module, const NstAxis *axis, uint32_t n, NstDim *value_of)
+{
+    NstAxis *copy = NST_NEW_ARRAY(module->arena, NstAxis, n);
+    for (uint32_t k = 0; k < n; k++) {
+        copy[k] = nst_nest_axis(module, nst_dims_sym(module->dims, axis[k].var)->name, axis[k].extent);
+        value_of[axis[k].var.i] = nst_dim_sym(module->dims, copy[k].var);
+    }
+    return copy;
+}
+
+NstNest *nst_nest_clone(NstModule *module, const NstNest *nest)
+{
+    NstNest *copy = nst_copy(module->arena, nest, sizeof *nest);
+    uint32_t n_syms = nst_dims_sym_count(module->dims) + 1;
+    NstDim *value_of = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
+    copy->axis = clone_axes(module, nest->axis, nest->n_axes, value_of);
+    copy->reduce = clone_axes(module, nest->reduce, nest->n_reduce, value_of);
+    copy->let = nst_copy(module->arena, nest->let, nest->n_lets * sizeof *nest->let);
+    for (uint32_t k = 0; k < nest->n_lets; k++) {
+        NstSymInfo info = *nst_dims_sym(module->dims, nest->let[k].var);
+        copy->let[k].var = nst_dims_new_sym(module->dims, NST_SYM_INDEX, info.name, info.lo, info.hi);
+        value_of[nest->let[k].var.i] = nst_dim_sym(module->dims, copy->let[k].var);
+    }
+    copy->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
+    copy->out = nst_copy(module->arena, nest->out, nest->n_outs * sizeof *nest->out);
+    nst_nest_subst(module, copy, value_of, n_syms);
+    return copy;
+}
+
+/* --- queries ------------------------------------------------------------------------------------------------- */
+
+static void add_once(NstModule *module, NstBufList *list, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < list->n; k++)
+        if (list->at[k].i == buffer.i) return;
+    nst_vec_push(module->arena, list, buffer);
+}
+
+typedef struct ReadVisit {
+    NstModule *module;
+    NstBufList *list;
+} ReadVisit;
+
+static void visit_read(void *arg, NstExpr e, const NstExprNode *node)
+{
+    ReadVisit *visit = arg;
+    (void)e;
+    if (node->op == NST_OP_LOAD) add_once(visit->module, visit->list, (NstBuf){node->ref});
+}
+
+void nst_nest_reads(NstModule *module, const NstNest *nest, NstBufList *list)
+{
+    ReadVisit visit = {module, list};
+    for (uint32_t k = 0; k < nest->n_lets; k++) nst_expr_visit(module->exprs, nest->let[k].value, visit_read, &visit);
+    if (nest->guard.i) nst_expr_visit(module->exprs, nest->guard, visit_read, &visit);
+    if (nest->store_guard.i) nst_expr_visit(module->exprs, nest->store_guard, visit_read, &visit);
+    for (uint32_t k = 0; k < nest->n_states; k++) nst_expr_visit(module->exprs, nest->state[k].step, visit_read, &visit);
+    for (uint32_t k = 0; k < nest->n_outs; k++) nst_expr_visit(module->exprs, nest->out[k].value, visit_read, &visit);
+}
+
+void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list)
+{
+    for (uint32_t k = 0; k < nest->n_outs; k++) add_once(module, list, nest->out[k].buffer);
+}
+
+typedef struct UseVisit {
+    const NstDims *dims;
+    NstSym sym;
+    bool found;
+} UseVisit;
+
+static void visit_use(void *arg, NstExpr e, const NstExprNode *node)
+{
+    UseVisit *visit = arg;
+    (void)e;
+    for (uint32_t k = 0; k < node->n_index && !visit->found; k++)
+        visit->found = nst_dim_uses(visit->dims, node->index[k], visit->sym);
+}
+
+bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym)
+{
+    UseVisit visit = {nst_exprs_dims(exprs), sym, false};
+    if (e.i) nst_expr_visit(exprs, e, visit_use, &visit);
+    return visit.found;
+}
+
+static bool is_arg(const NstExprs *exprs, NstExpr e, uint32_t slot)
+{
+    const NstExprNode *node = nst_expr(exprs, e);
+    return node->op == NST_OP_ARG && node->ref == slot;
+}
+
+/* The factors of step = fma(a, b, state) or state + a * b. */
+static bool product_of_step(const NstExprs *exprs, NstExpr step, NstExpr *a, NstExpr *b)
+{
+    const NstExprNode *node = nst_expr(exprs, step);
+    if (node->op == NST_OP_FMA && is_arg(exprs, node->arg[2], 0)) {
+        *a = node->arg[0];
+        *b = node->arg[1];
+        return true;
+    }
+    if (node->op != NST_OP_ADD) return false;
+    int state = is_arg(exprs, node->arg[0], 0) ? 0 : is_arg(exprs, node->arg[1], 0) ? 1 : -1;
+    if (state < 0) return false;
+    const NstExprNode *product = nst_expr(exprs, node->arg[1 - state]);
+    if (product->op != NST_OP_MUL) return false;
+    *a = product->arg[0];
+    *b = product->arg[1];
+    return true;
+}
+
+bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction *contraction)
+{
+    const NstExprs *exprs = module->exprs;
+    NstContraction c = {0};
+    if (nest->n_states != 1 || nest->n_reduce == 0) return false;
+    const NstExprNode *merge = nest->state[0].merge.i ? nst_expr(exprs, nest->state[0].merge) : NULL;
+    if (!merge || merge->op != NST_OP_ADD) return false;
+    if (!product_of_step(exprs, nest->state[0].step, &c.a, &c.b)) return false;
+    /* Columns are what the last output axis belongs to: it becomes the vector axis. */
+    if (nest->n_axes) {
+        NstSym last = nest->axis[nest->n_axes - 1].var;
+        if (nst_expr_uses_sym(exprs, c.a, last) && !nst_expr_uses_sym(exprs, c.b, last)) {
+            NstExpr swap = c.a;
+            c.a = c.b;
+            c.b = swap;
+        }
+    }
+    for (uint32_t k = 0; k < nest->n_axes; k++) {
+        bool in_a = nst_expr_uses_sym(exprs, c.a, nest->axis[k].var);
+        bool in_b = nst_expr_uses_sym(exprs, c.b, nest->axis[k].var);
+        if (in_a && !in_b)
+            c.rows[c.n_rows++] = (uint8_t)k;
+        else if (in_b && !in_a)
+            c.cols[c.n_cols++] = (uint8_t)k;
+        else
+            c.batch[c.n_batch++] = (uint8_t)k;
+    }
+    for (uint32_t k = 0; k < nest->n_reduce; k++) c.k[c.n_k++] = (uint8_t)k;
+    *contraction = c;
+    return true;
+}
