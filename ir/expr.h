@@ -118,10 +118,10 @@ NstExpr nst_expr_subst_args(NstExprs *exprs, NstExpr e, const NstExpr *with, uin
 /* Replaces symbols in all indices: value_of[sym.i] (none = keep) for sym.i < n. */
 NstExpr nst_expr_subst_syms(NstExprs *exprs, NstExpr e, const NstDim *value_of, uint32_t n);
 /* Calls visit for every distinct node below and including e, operands first. */
-/* True if sym occurs in an index of e. */
-bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym);
 void nst_expr_visit(const NstExprs *exprs, NstExpr e, void (*visit)(void *arg, NstExpr e, const NstExprNode *node),
                     void *arg);
+/* True if sym occurs in an index of e. */
+bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym);
 /* Number of distinct operation nodes. */
 uint32_t nst_expr_cost(const NstExprs *exprs, NstExpr e);
 

@@ -16,7 +16,8 @@ NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *tar
     return module;
 }
 
-NstBuf nst_module_buffer(NstModule *module, const char *name, NstDtype dtype, int rank, const NstDim *shape, NstBufferRole role)
+NstBuf nst_module_buffer(NstModule *module, const char *name, NstDtype dtype, int rank, const NstDim *shape,
+                         NstBufferRole role)
 {
     NstModuleBuffer item = {.role = role};
     item.buffer.name = nst_strdup(module->arena, name);
@@ -157,7 +158,8 @@ void nst_nest_reads(NstModule *module, const NstNest *nest, NstBufList *list)
     for (uint32_t k = 0; k < nest->n_lets; k++) nst_expr_visit(module->exprs, nest->let[k].value, visit_read, &visit);
     if (nest->guard.i) nst_expr_visit(module->exprs, nest->guard, visit_read, &visit);
     if (nest->store_guard.i) nst_expr_visit(module->exprs, nest->store_guard, visit_read, &visit);
-    for (uint32_t k = 0; k < nest->n_states; k++) nst_expr_visit(module->exprs, nest->state[k].step, visit_read, &visit);
+    for (uint32_t k = 0; k < nest->n_states; k++)
+        nst_expr_visit(module->exprs, nest->state[k].step, visit_read, &visit);
     for (uint32_t k = 0; k < nest->n_outs; k++) nst_expr_visit(module->exprs, nest->out[k].value, visit_read, &visit);
 }
 

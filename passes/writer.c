@@ -1,0 +1,233 @@
+/* writer.c: see writer.h. */
+#include "passes/writer.h"
+
+void nst_writer_bind(NstWriter *w, NstSym sym, NstDim value)
+{
+    while (w->sym_value.n <= sym.i) nst_vec_push(w->module->arena, &w->sym_value, (NstDim){0});
+    w->sym_value.at[sym.i] = value;
+}
+
+NstDim nst_writer_dim(NstWriter *w, NstDim dim)
+{
+    return nst_dim_subst_all(w->module->dims, dim, w->sym_value.at, w->sym_value.n);
+}
+
+NstBuf nst_writer_buffer(NstWriter *w, NstBuf buffer)
+{
+    NST_ASSERT(buffer.i < w->kernel_buffer.n && w->kernel_buffer.at[buffer.i].i);
+    return w->kernel_buffer.at[buffer.i];
+}
+
+NstDim *nst_writer_index(NstWriter *w, NstBuf buffer, const NstDim *index, uint32_t n, uint32_t *n_out)
+{
+    uint32_t drop = w->dropped.at[buffer.i];
+    NstDim *mapped = NST_NEW_ARRAY(w->kernel->arena, NstDim, n);
+    for (uint32_t k = drop; k < n; k++) mapped[k - drop] = nst_writer_dim(w, index[k]);
+    *n_out = n - drop;
+    return mapped;
+}
+
+static NstExpr map_node(void *arg, NstExprs *exprs, NstExpr e)
+{
+    NstWriter *w = arg;
+    const NstExprNode node = *nst_expr(exprs, e);
+    switch (node.op) {
+    case NST_OP_INDEX: return nst_expr_index(exprs, nst_writer_dim(w, node.index[0]));
+    case NST_OP_ARG: return node.ref < w->n_states ? w->state[node.ref] : (NstExpr){0};
+    case NST_OP_LOAD: {
+        uint32_t n;
+        NstDim *index = nst_writer_index(w, (NstBuf){node.ref}, node.index, node.n_index, &n);
+        return nst_expr_load(exprs, node.type, nst_writer_buffer(w, (NstBuf){node.ref}), index, n);
+    }
+    default: return (NstExpr){0};
+    }
+}
+
+NstExpr nst_writer_expr(NstWriter *w, NstExpr e)
+{
+    return e.i ? nst_expr_rewrite(w->module->exprs, e, map_node, w) : e;
+}
+
+NstBlock *nst_writer_loop(NstWriter *w, NstBlock *block, const char *name, NstDim begin, NstDim end, int64_t step,
+                          NstForKind kind, int64_t width, NstDim *var)
+{
+    NstSym sym = nst_kernel_index(w->kernel, name, begin, end);
+    NstStmt *loop = nst_stmt_for(w->kernel, sym, begin, end, step, kind, width);
+    nst_block_add(w->kernel, block, loop);
+    *var = nst_dim_sym(w->module->dims, sym);
+    return &loop->u.loop.body;
+}
+
+NstBlock *nst_writer_axis_loop(NstWriter *w, NstBlock *block, NstAxis axis, NstForKind kind)
+{
+    NstDim var;
+    const char *name = nst_dims_sym(w->module->dims, axis.var)->name;
+    block = nst_writer_loop(w, block, name, nst_dim_const(w->module->dims, 0), nst_writer_dim(w, axis.extent), 1, kind,
+                            0, &var);
+    nst_writer_bind(w, axis.var, var);
+    return block;
+}
+
+void nst_writer_lets(NstWriter *w, NstBlock *block, const NstNest *nest)
+{
+    for (uint32_t k = 0; k < nest->n_lets; k++) {
+        const NstIndexLet *let = &nest->let[k];
+        NstSymInfo info = *nst_dims_sym(w->module->dims, let->var);
+        NstDim lo = nst_writer_dim(w, let->lo), hi = nst_writer_dim(w, let->hi);
+        NstSym var = nst_kernel_index(w->kernel, info.name, lo, hi);
+        NstStmt *stmt = nst_stmt_index(w->kernel, var, nst_writer_expr(w, let->value), lo, hi, let->checked);
+        stmt->origin = let->origin;
+        nst_block_add(w->kernel, block, stmt);
+        nst_writer_bind(w, let->var, nst_dim_sym(w->module->dims, var));
+    }
+}
+
+NstBlock *nst_writer_guard(NstWriter *w, NstBlock *block, NstExpr guard)
+{
+    if (!guard.i) return block;
+    NstExpr condition = nst_writer_expr(w, guard);
+    const NstExprNode *node = nst_expr(w->module->exprs, condition);
+    if (node->op == NST_OP_CONST && node->imm.i) return block;
+    NstStmt *branch = nst_stmt_if(w->kernel, condition);
+    nst_block_add(w->kernel, block, branch);
+    return &branch->u.branch.then;
+}
+
+void nst_writer_stores(NstWriter *w, NstBlock *block, const NstNest *nest)
+{
+    block = nst_writer_guard(w, block, nest->store_guard);
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        const NstNestOut *out = &nest->out[k];
+        uint32_t n;
+        NstDim *index = nst_writer_index(w, out->buffer, out->index, out->n_index, &n);
+        NstStmt *store =
+            nst_stmt_store(w->kernel, nst_writer_buffer(w, out->buffer), index, n, nst_writer_expr(w, out->value));
+        store->origin = nest->origin;
+        nst_block_add(w->kernel, block, store);
+    }
+}
+
+/* Allocates the states of a reduction, sets them to their identities and returns their buffers. */
+static NstBuf *open_states(NstWriter *w, NstBlock *block, const NstNest *nest)
+{
+    NstKernel *kernel = w->kernel;
+    NstBuf *state = NST_NEW_ARRAY(kernel->arena, NstBuf, nest->n_states);
+    w->state = NST_NEW_ARRAY(kernel->arena, NstExpr, nest->n_states);
+    for (uint32_t k = 0; k < nest->n_states; k++) {
+        state[k] = nst_kernel_local(kernel, "state", nest->state[k].dtype, NST_SPACE_REG, 0, NULL);
+        nst_block_add(kernel, block, nst_stmt_alloc(kernel, state[k]));
+        nst_block_add(kernel, block, nst_stmt_store(kernel, state[k], NULL, 0, nest->state[k].identity));
+        w->state[k] = nst_expr_load(w->module->exprs, nest->state[k].dtype, state[k], NULL, 0);
+    }
+    w->n_states = nest->n_states;
+    return state;
+}
+
+static void write_reduction(NstWriter *w, NstBlock *block, const NstNest *nest)
+{
+    NstKernel *kernel = w->kernel;
+    NstBuf *state = open_states(w, block, nest);
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        block = nst_writer_axis_loop(w, block, nest->reduce[k], NST_FOR_SERIAL);
+    block = nst_writer_guard(w, block, nest->guard);
+    NstStoreTarget *target = NST_NEW_ARRAY(kernel->arena, NstStoreTarget, nest->n_states);
+    for (uint32_t k = 0; k < nest->n_states; k++)
+        target[k] = (NstStoreTarget){state[k], nst_writer_expr(w, nest->state[k].step), nest->state[k].merge,
+                                     nest->state[k].identity};
+    nst_block_add(kernel, block, nst_stmt_update(kernel, nest->n_states, target, NULL, 0));
+}
+
+void nst_writer_plain(NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common)
+{
+    for (uint32_t k = n_common; k < nest->n_axes; k++)
+        block = nst_writer_axis_loop(w, block, nest->axis[k], NST_FOR_SERIAL);
+    w->n_states = 0;
+    nst_writer_lets(w, block, nest);
+    if (nest->n_states) write_reduction(w, block, nest);
+    nst_writer_stores(w, block, nest);
+}
+
+/* --- arguments and locals ------------------------------------------------------------------------------------ */
+
+static bool is_local(const NstGroup *group, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < group->locals.n; k++)
+        if (group->locals.at[k].i == buffer.i) return true;
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (group->items.at[k].group && is_local(group->items.at[k].group, buffer)) return true;
+    return false;
+}
+
+/* Adds the arguments of `group` in order of first use and marks what it reads (1) and writes (2). */
+static void collect_args(NstWriter *w, const NstGroup *top, const NstGroup *group, int *access)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstGroupItem *item = &group->items.at[k];
+        if (item->group) {
+            collect_args(w, top, item->group, access);
+            continue;
+        }
+        NstBufList list = {0};
+        nst_nest_reads(w->module, item->nest, &list);
+        uint32_t n_reads = list.n;
+        NstBufList writes = {0};
+        nst_nest_writes(w->module, item->nest, &writes);
+        for (uint32_t b = 0; b < writes.n; b++) nst_vec_push(w->module->arena, &list, writes.at[b]);
+        for (uint32_t b = 0; b < list.n; b++) {
+            if (is_local(top, list.at[b])) continue;
+            if (!access[list.at[b].i]) nst_vec_push(w->module->arena, &w->args, list.at[b]);
+            access[list.at[b].i] |= b < n_reads ? NST_ACCESS_IN : NST_ACCESS_OUT;
+        }
+    }
+}
+
+static void make_args(NstWriter *w, const NstGroup *group)
+{
+    int *access = NST_NEW_ARRAY(w->module->arena, int, w->module->buffers.n);
+    collect_args(w, group, group, access);
+    for (uint32_t k = 0; k < w->args.n; k++) {
+        const NstBuffer *from = &nst_module_get(w->module, w->args.at[k])->buffer;
+        NstBuf to = nst_kernel_arg(w->kernel, from->name, from->dtype, from->rank, from->shape,
+                                   (NstAccess)access[w->args.at[k].i]);
+        NstBuffer *buffer = nst_kernel_buffer(w->kernel, to);
+        buffer->layout = from->layout;
+        buffer->constant = from->constant;
+        buffer->origin = from->origin;
+        w->kernel_buffer.at[w->args.at[k].i] = to;
+    }
+}
+
+static void make_locals(NstWriter *w, const NstGroup *group, uint32_t depth)
+{
+    depth += group->n_axes;
+    for (uint32_t k = 0; k < group->locals.n; k++) {
+        NstBuf local = group->locals.at[k];
+        const NstBuffer *from = &nst_module_get(w->module, local)->buffer;
+        uint32_t drop = depth < (uint32_t)from->rank ? depth : (uint32_t)from->rank;
+        w->dropped.at[local.i] = drop;
+        w->kernel_buffer.at[local.i] = nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH,
+                                                        from->rank - (int)drop, from->shape + drop);
+    }
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (group->items.at[k].group) make_locals(w, group->items.at[k].group, depth);
+}
+
+void nst_writer_init(NstWriter *w, NstModule *module, const NstGroup *group)
+{
+    *w = (NstWriter){.module = module};
+    w->kernel = nst_kernel_new(module->arena, module->dims, module->exprs, module->origins, group->name);
+    w->kernel->origin = group->origin;
+    for (uint32_t k = 0; k < module->buffers.n; k++) {
+        nst_vec_push(module->arena, &w->kernel_buffer, (NstBuf){0});
+        nst_vec_push(module->arena, &w->dropped, 0);
+    }
+    make_args(w, group);
+    make_locals(w, group, 0);
+}
+
+void nst_writer_finish(NstWriter *w, NstKernel **kernel, NstBuf **arg_buffer)
+{
+    nst_kernel_collect_params(w->kernel);
+    *kernel = w->kernel;
+    *arg_buffer = w->args.at;
+}
