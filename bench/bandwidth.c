@@ -80,13 +80,6 @@ int nst_read_cases(NstRead *read, NstBenchCase cases[NST_READ_CASES])
 /* -- copying
  * ---------------------------------------------------------------------------------------------------- */
 
-static void copy_library(void *arg)
-{
-    const NstCopy *copy = arg;
-    memcpy(copy->to, copy->from, copy->bytes);
-    __asm__ volatile("" : : "r"(copy->to) : "memory");
-}
-
 INLINE void copy_line(char *to, const char *from, Width width, bool stream)
 {
     if (width == AVX512 && stream)
@@ -120,41 +113,70 @@ INLINE void copy_line(char *to, const char *from, Width width, bool stream)
         }
 }
 
-INLINE void copy_lines(const NstCopy *copy, Width width, bool stream)
+INLINE void copy_lines(char *to, const char *from, size_t bytes, Width width, bool stream)
 {
-    char *to = copy->to;
-    const char *from = copy->from;
     size_t at = 0;
-    for (; at + 4 * LINE <= copy->bytes; at += 4 * LINE)
+    for (; at + 4 * LINE <= bytes; at += 4 * LINE)
         for (size_t l = 0; l < 4 * LINE; l += LINE) copy_line(to + at + l, from + at + l, width, stream);
-    for (; at < copy->bytes; at += LINE) copy_line(to + at, from + at, width, stream);
+    for (; at < bytes; at += LINE) copy_line(to + at, from + at, width, stream);
     if (stream) __asm__ volatile("sfence" : : : "memory");
 }
 
-static void copy_cached(void *arg)
+static void copy_vectors(char *to, const char *from, size_t bytes)
 {
     switch (widest()) {
-    case AVX512: copy_lines(arg, AVX512, false); break;
-    case AVX: copy_lines(arg, AVX, false); break;
-    case SSE: copy_lines(arg, SSE, false); break;
+    case AVX512: copy_lines(to, from, bytes, AVX512, false); break;
+    case AVX: copy_lines(to, from, bytes, AVX, false); break;
+    case SSE: copy_lines(to, from, bytes, SSE, false); break;
     }
 }
 
-static void copy_streaming(void *arg)
+static void copy_streaming(char *to, const char *from, size_t bytes)
 {
     switch (widest()) {
-    case AVX512: copy_lines(arg, AVX512, true); break;
-    case AVX: copy_lines(arg, AVX, true); break;
-    case SSE: copy_lines(arg, SSE, true); break;
+    case AVX512: copy_lines(to, from, bytes, AVX512, true); break;
+    case AVX: copy_lines(to, from, bytes, AVX, true); break;
+    case SSE: copy_lines(to, from, bytes, SSE, true); break;
     }
+}
+
+void nst_copy_bytes(NstCopyKind kind, void *to, const void *from, size_t bytes)
+{
+    switch (kind) {
+    case NST_COPY_VECTOR: copy_vectors(to, from, bytes); break;
+    case NST_COPY_STREAMING: copy_streaming(to, from, bytes); break;
+    case NST_COPY_LIBRARY:
+    case NST_COPY_CASES:
+        memcpy(to, from, bytes);
+        __asm__ volatile("" : : "r"(to) : "memory");
+        break;
+    }
+}
+
+static void run_library(void *arg)
+{
+    const NstCopy *copy = arg;
+    nst_copy_bytes(NST_COPY_LIBRARY, copy->to, copy->from, copy->bytes);
+}
+
+static void run_vector(void *arg)
+{
+    const NstCopy *copy = arg;
+    nst_copy_bytes(NST_COPY_VECTOR, copy->to, copy->from, copy->bytes);
+}
+
+static void run_streaming(void *arg)
+{
+    const NstCopy *copy = arg;
+    nst_copy_bytes(NST_COPY_STREAMING, copy->to, copy->from, copy->bytes);
 }
 
 int nst_copy_cases(NstCopy *copy, NstBenchCase cases[NST_COPY_CASES])
 {
     double work = 2.0 * (double)copy->bytes;
-    cases[0] = (NstBenchCase){"copy, memcpy", copy_library, copy, work};
-    cases[1] = (NstBenchCase){"copy, vector loop", copy_cached, copy, work};
-    cases[2] = (NstBenchCase){"copy, streaming stores", copy_streaming, copy, work};
+    cases[NST_COPY_LIBRARY] = (NstBenchCase){"copy, memcpy", run_library, copy, work};
+    cases[NST_COPY_VECTOR] = (NstBenchCase){"copy, vector loop", run_vector, copy, work};
+    cases[NST_COPY_STREAMING] = (NstBenchCase){"copy, streaming stores", run_streaming, copy, work};
     return NST_COPY_CASES;
 }
 

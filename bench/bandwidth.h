@@ -6,8 +6,17 @@
 #include <stddef.h>
 #include "bench/timing.h"
 
-#define NST_COPY_CASES 3
 #define NST_READ_CASES 4
+
+typedef enum NstCopyKind {
+    NST_COPY_LIBRARY,   /* memcpy */
+    NST_COPY_VECTOR,    /* a loop of the widest vectors */
+    NST_COPY_STREAMING, /* the same with non-temporal stores */
+    NST_COPY_CASES
+} NstCopyKind;
+
+/* Copies bytes, a multiple of 64; for streaming stores `to` is aligned to 64. */
+void nst_copy_bytes(NstCopyKind kind, void *to, const void *from, size_t bytes);
 
 /* Two arrays that do not overlap, aligned to 64 bytes; bytes is a multiple of 64. */
 typedef struct NstCopy {
@@ -16,7 +25,7 @@ typedef struct NstCopy {
     size_t bytes;
 } NstCopy;
 
-/* Fills cases with memcpy, a loop of the widest vectors, the same with non-temporal stores.
+/* Fills cases[kind] for each kind.
  * Result: NST_COPY_CASES.  Work counts bytes read plus bytes written.  The best of them is the copy
  * bandwidth. [copy borrowed as long as the cases run] */
 int nst_copy_cases(NstCopy *copy, NstBenchCase cases[NST_COPY_CASES]);

@@ -1,4 +1,5 @@
-/* machine.c: prints what this CPU can do at best: arithmetic peaks, bandwidths by size, oneDNN's product.
+/* machine.c: prints what this CPU can do at best: arithmetic peaks, bandwidths by size, oneDNN's product, libmvec's exp,
+ * hand-written transposes.
  *
  * Usage: machine [--smoke]     (--smoke: few sizes, to show that everything runs)
  * Exit status: 0, or 1 after an error.  What the CPU or the machine lacks is said and is no error. */
@@ -6,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/bandwidth.h"
+#include "bench/mvec.h"
 #include "bench/onednn.h"
 #include "bench/peaks.h"
+#include "bench/permute.h"
 
 enum { KB = 1024, MB = 1024 * KB };
 
@@ -80,11 +83,67 @@ static NstStatus print_product(NstCtx *ctx, int64_t n)
     return status;
 }
 
+/* A line a case; work is in bytes. */
+static NstStatus print_cases(NstCtx *ctx, const NstBenchCase *cases, int n, const char *what)
+{
+    NstBench bench;
+    NstStatus status = nst_bench_run(ctx, cases, n, NST_BENCH_DEFAULT, &bench);
+    for (int i = 0; i < bench.n_cases; i++)
+        printf("%s, %s: %.1f GB/s, %.0f us\n", what, cases[i].name, nst_bench_rate(&bench, i),
+               bench.times[i].best / 1e3);
+    nst_bench_dispose(&bench);
+    return status;
+}
+
+/* Copies, transposes and row copies of n x n floats. */
+static NstStatus print_copies(NstCtx *ctx, int n)
+{
+    size_t bytes = (size_t)n * (size_t)n * sizeof(float);
+    float *from = aligned_alloc(4 * KB, bytes), *to = aligned_alloc(4 * KB, bytes);
+    NstStatus status = NST_E_NOMEM;
+    if (from && to) {
+        memset(from, 0, bytes);
+        NstCopy copy = {to, from, bytes};
+        NstTranspose transpose = {to, from, n, n};
+        NstRows rows = {to, from, n / 16, 16, n};
+        NstBenchCase cases[NST_COPY_CASES + NST_TRANSPOSE_CASES + NST_ROWS_CASES];
+        int n_cases = nst_copy_cases(&copy, cases);
+        n_cases += nst_transpose_cases(&transpose, cases + n_cases);
+        n_cases += nst_rows_cases(&rows, cases + n_cases);
+        status = print_cases(ctx, cases, n_cases, nst_format(ctx->arena, "%dx%d", n, n));
+    }
+    free(from);
+    free(to);
+    NST_CHECK(ctx, status != NST_E_NOMEM, NST_E_NOMEM, "no memory for two arrays of %zu bytes", bytes);
+    return status;
+}
+
+static NstStatus print_exp(NstCtx *ctx)
+{
+    enum { N = 4096 };
+    static float from[N], to[N];
+    for (int i = 0; i < N; i++) from[i] = (float)(i - N / 2) / 64;
+    for (int lanes = 4; lanes <= 16; lanes *= 2) {
+        NstMvec mvec = {.n = N, .from = from, .to = to};
+        NST_TRY(nst_mvec_load(ctx, "expf", lanes, &mvec));
+        NstBenchCase exp_case = nst_mvec_case(&mvec);
+        NstBench bench;
+        NstStatus status = nst_bench_run(ctx, &exp_case, 1, NST_BENCH_DEFAULT, &bench);
+        if (status == NST_OK) printf("%s: %.3f ns an element\n", mvec.name, bench.times[0].best / N);
+        nst_bench_dispose(&bench);
+        NST_TRY(status);
+    }
+    return NST_OK;
+}
+
 static NstStatus print_all(NstCtx *ctx, bool smoke)
 {
     static const size_t sizes[] = {32 * KB, 256 * KB, 512 * KB, 2 * MB, 9 * MB, 64 * MB};
     NST_TRY(print_peaks(ctx));
     for (size_t i = 0; i < (smoke ? 2 : sizeof sizes / sizeof *sizes); i++) NST_TRY(print_bandwidth(ctx, sizes[i]));
+    NST_TRY(print_exp(ctx));
+    NST_TRY(print_copies(ctx, smoke ? 256 : 1008));
+    if (!smoke) NST_TRY(print_copies(ctx, 2048));
     NST_TRY(print_product(ctx, 256));
     if (!smoke) NST_TRY(print_product(ctx, 1024));
     return NST_OK;

@@ -2,6 +2,7 @@
 #include "bench/timing.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,11 +148,18 @@ struct NstBenchTeam {
     } members[NST_BENCH_MAX_THREADS];
 };
 
-static void pause_briefly(void)
+/* Waits a moment.  After many moments gives up the processor: where another process holds the second core, both
+ * threads share one, and the one waited for could not run before the end of this one's time slice. */
+static void pause_briefly(int *waited)
 {
+    enum { SPINS = 2000 }; /* about 50 us */
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
+    if (++*waited >= SPINS) {
+        sched_yield();
+        *waited = 0;
+    }
 }
 
 static void *member_main(void *arg)
@@ -159,9 +167,10 @@ static void *member_main(void *arg)
     struct Member *member = arg;
     NstBenchTeam *team = member->team;
     for (unsigned long seen = 0;; seen++) {
+        int waited = 0;
         while (atomic_load_explicit(&team->started, memory_order_acquire) == seen) {
             if (atomic_load_explicit(&team->quit, memory_order_relaxed)) return NULL;
-            pause_briefly();
+            pause_briefly(&waited);
         }
         const NstBenchCase *part = &team->parts[member->index];
         part->run(part->arg);
@@ -177,7 +186,8 @@ static void run_job(void *arg)
     unsigned long wanted = atomic_load_explicit(&team->finished, memory_order_relaxed) + (unsigned long)team->n_running;
     atomic_fetch_add_explicit(&team->started, 1, memory_order_release);
     job->parts[0].run(job->parts[0].arg);
-    while (atomic_load_explicit(&team->finished, memory_order_acquire) != wanted) pause_briefly();
+    int waited = 0;
+    while (atomic_load_explicit(&team->finished, memory_order_acquire) != wanted) pause_briefly(&waited);
 }
 
 NstBenchCase nst_bench_job_case(NstBenchJob *job, const char *name)
