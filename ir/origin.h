@@ -16,5 +16,7 @@ NstOrigin nst_origin_of(NstOrigins *origins, const char *name);
 NstOrigin nst_origin_merge(NstOrigins *origins, NstOrigin a, NstOrigin b);
 /* Names joined by ", "; "?" for unknown. [owned by origins] */
 const char *nst_origin_text(NstOrigins *origins, NstOrigin origin);
+/* The number of source names of an origin (0 for unknown); *names is set to them. [owned by origins] */
+uint32_t nst_origin_names(const NstOrigins *origins, NstOrigin origin, const char *const **names);
 
 #endif

@@ -1,0 +1,72 @@
+/* test_target.c: ir/target.h on whatever machine runs the tests. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include "ir/target.h"
+
+static NstCtx ctx;
+
+static void begin(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void end(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(target, .init = begin, .fini = end);
+
+Test(target, host_is_consistent)
+{
+    NstTarget host;
+    nst_target_host(&host);
+    cr_assert_lt(host.level, NST_TARGET_LEVEL_COUNT);
+    cr_assert_eq(host.has_fma, host.level >= NST_TARGET_AVX2);
+    cr_assert_geq(host.l1_bytes, 8 << 10);
+    cr_assert_geq(host.l2_bytes, host.l1_bytes);
+    cr_assert_eq(nst_target_lanes(&host, NST_F32), host.vector_bytes / 4);
+    cr_assert_lt(strlen(host.features), sizeof host.features - 1);
+}
+
+Test(target, every_level_is_made_or_refused_with_what_is_lacking)
+{
+    NstTarget host, target;
+    nst_target_host(&host);
+    uint64_t mask = 0;
+    for (int level = 0; level < NST_TARGET_LEVEL_COUNT; level++) {
+        const char *name = nst_target_level_name((NstTargetLevel)level);
+        NstStatus status = nst_target_parse(&ctx, name, &target);
+        if (level > (int)host.level) {
+            cr_assert_eq(status, NST_E_UNSUPPORTED);
+            cr_assert(strstr(ctx.error, "lacks") != NULL, "%s", ctx.error);
+            nst_ctx_clear(&ctx);
+            continue;
+        }
+        cr_assert_eq(status, NST_OK);
+        cr_assert_eq((int)target.level, level);
+        cr_assert_eq(mask & ~target.feature_mask, 0, "levels are not nested");
+        mask = target.feature_mask;
+    }
+    cr_assert_eq(mask, host.feature_mask);
+}
+
+Test(target, an_unknown_name_is_refused)
+{
+    NstTarget target;
+    cr_assert_eq(nst_target_parse(&ctx, "sse9", &target), NST_E_INVALID);
+}
+
+Test(target, picks_the_widest_tensor_instruction)
+{
+    NstTarget target;
+    cr_assert_eq(nst_target_parse(&ctx, "baseline", &target), NST_OK);
+    cr_assert_eq(nst_target_insn(&target, NST_F32, NST_F32, NST_F32), NST_INSN_MULADD_F32);
+    cr_assert_eq(nst_target_insn(&target, NST_F16, NST_F16, NST_F16), NST_INSN_COUNT);
+    cr_assert_eq(nst_target_insn(&target, NST_U8, NST_I8, NST_I32), NST_INSN_COUNT);
+    target.level = NST_TARGET_AVX2;
+    cr_assert_eq(nst_target_insn(&target, NST_F32, NST_F32, NST_F32), NST_INSN_FMA_F32_AVX2);
+    target.level = NST_TARGET_AMX_INT8;
+    cr_assert_eq(nst_target_insn(&target, NST_U8, NST_I8, NST_I32), NST_INSN_TILE_S8_AMX);
+    cr_assert_eq(nst_target_insn(&target, NST_F64, NST_F64, NST_F64), NST_INSN_FMA_F64_AVX512);
+}
