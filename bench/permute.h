@@ -16,8 +16,8 @@ typedef struct NstTranspose {
     int rows, columns;
 } NstTranspose;
 
-/* Fills cases with transposes by tiles of 16x16 in registers: along rows, along columns, or in blocks of 64x64, each
- * with plain and with streaming stores.  Result: how many: NST_TRANSPOSE_CASES, or 0 on a CPU without AVX2.
+/* Fills cases with transposes by tiles of 16x16 in registers, which walk the source in bands of 16, 64, 256 or all rows,
+ * with plain or streaming stores.  Result: how many: NST_TRANSPOSE_CASES, or 0 on a CPU without AVX2.
  * Work counts bytes read plus bytes written. [transpose borrowed as long as the cases run] */
 int nst_transpose_cases(NstTranspose *transpose, NstBenchCase cases[NST_TRANSPOSE_CASES]);
 
