@@ -1,0 +1,46 @@
+/* sched.h: schedules as data.  A schedule says how one nest becomes loops; it is chosen from the nest's form and the target
+ * (never from an operator), printed, edited and replayed.  No schedule changes the order in which anything is summed. */
+#ifndef NST_PASSES_SCHED_H
+#define NST_PASSES_SCHED_H
+
+#include "passes/writer.h"
+
+typedef enum NstParallelBy {
+    NST_PARALLEL_NONE,
+    NST_PARALLEL_OUTER, /* the outermost of the axes that are neither tile rows nor columns */
+    NST_PARALLEL_ROWS,  /* chunks of row tiles */
+    NST_PARALLEL_COLS   /* blocks of columns */
+} NstParallelBy;
+
+/* The register-tile schedule: rows x vectors of states stay in registers while the reduction runs.  Serves contractions,
+ * convolutions, pooling and every reduction whose reduced axes are not the vector axis. */
+typedef struct NstTileSchedule {
+    int row_axis;      /* position in nest->axis, -1: none */
+    int col_axis;      /* the vector axis */
+    int rows, vectors; /* register tile: rows x (vectors * lanes) elements */
+    int lanes;         /* of one vector */
+    int k_outer;       /* this many outermost reduction axes run outside the tiles, partial sums kept in the output */
+    int64_t k_block;   /* blocks of the first reduction axis inside k_outer, likewise; 0 = whole */
+    int64_t col_block; /* column tiles in one block, which stays in L2 while rows pass by; 0 = all */
+    bool padded;       /* column operands are packed in whole panels: reads past the last column are allowed */
+    int prefetch;      /* elements of the innermost reduction axis to prefetch the packed operand ahead; 0 = none */
+    NstBuf packed;     /* what to prefetch */
+    uint32_t
+        inside; /* bit k: nest->axis[k] runs inside the column and k blocks (the packed operand does not depend on it) */
+    NstParallelBy parallel;
+    int parallel_axis; /* NST_PARALLEL_OUTER: position in nest->axis */
+    int row_chunks;    /* NST_PARALLEL_ROWS: chunks of row tiles dealt to the threads */
+} NstTileSchedule;
+
+void nst_tile_schedule_print(NstText *text, const NstTileSchedule *schedule);
+NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *schedule) NST_MUST_CHECK;
+
+/* Chooses the schedule of a reduction nest.  Errors: NST_E_UNSUPPORTED when the nest has no axis to take as columns. */
+NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest *nest,
+                                   NstTileSchedule *schedule) NST_MUST_CHECK;
+
+/* Appends the nest, tiled as scheduled, to block.  The nest's first n_common axes are bound by the caller. */
+NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
+                        const NstTileSchedule *schedule) NST_MUST_CHECK;
+
+#endif
