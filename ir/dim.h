@@ -5,14 +5,28 @@
  * coefficient * product of atoms, sorted), so that equal ids are equal values and most equalities are found by
  * construction; nst_dim_compare proves the rest from bounds and divisibility, or says that it cannot.
  *
+ * Symbols, products and the other operators are the atoms of a sum.  Terms are ordered by degree (higher first), then
+ * symbols by number, then by structure, so text does not depend on the order of construction.
+ *
+ * Bounded effort: at most NST_DIM_MAX_TERMS terms a sum, NST_DIM_MAX_FACTORS factors a product.  What would pass a
+ * cap, or needs a constant outside 64 bits, becomes a SUM or PRODUCT of the two operands as they are ("opaque": its
+ * arguments may be sums and constants; no rule looks inside; it evaluates and prints like any other).  What would nest
+ * deeper than NST_DIM_MAX_DEPTH becomes a fresh VALUE symbol whose definition is in NstSymInfo.def (evaluation follows
+ * it).  Bounds saturate at INT64_MIN and INT64_MAX, which mean unknown.  Proofs try a fixed number of steps.
+ *
  * Semantics: 64-bit integers; floordiv and mod round towards minus infinity (mod has the divisor's sign);
- * division by zero is a fault of evaluation, never of building.  Evaluation reports overflow.
+ * division by zero is a fault of evaluation, never of building, and the normal form may drop the fault
+ * (floordiv(n*w, w) is n also where w may be 0).  Evaluation reports overflow.
  * Memory and threads: a table belongs to one arena and one thread at a time. */
 #ifndef NST_IR_DIM_H
 #define NST_IR_DIM_H
 
 #include "ir/base/status.h"
 #include "ir/base/str.h"
+
+#define NST_DIM_MAX_TERMS   64
+#define NST_DIM_MAX_FACTORS 24
+#define NST_DIM_MAX_DEPTH   96
 
 typedef struct NstDim {
     uint32_t i;
@@ -35,6 +49,7 @@ typedef struct NstSymInfo {
     int64_t lo, hi;        /* inclusive constant bounds; INT64_MIN / INT64_MAX = unknown */
     NstDim lo_dim, hi_dim; /* tighter symbolic inclusive bounds, or none (a loop variable: begin, end - 1) */
     int64_t multiple;      /* the value is a multiple of this, >= 1 */
+    NstDim def;            /* the expression this symbol stands for (only past NST_DIM_MAX_DEPTH), or none */
 } NstSymInfo;
 
 /* What one node of the normal form is. */
@@ -50,7 +65,8 @@ typedef enum NstDimOp {
 } NstDimOp;
 
 /* CONST: value.  SYM: sym.  SUM: value + sum of coef[k] * arg[k], n >= 1.  PRODUCT: product of arg[k], n >= 2, none
- * constant or a sum.  The four binary operators: arg[0], arg[1]; MIN and MAX are nested to the right, sorted. */
+ * constant or a sum (opaque ones: any arguments).  The four binary operators: arg[0], arg[1]; MIN and MAX are nested
+ * to the right, sorted. */
 typedef struct NstDimNode {
     NstDimOp op;
     uint32_t n;
@@ -66,8 +82,11 @@ NstDims *nst_dims_new(NstArena *arena);
 NstSym nst_dims_new_sym(NstDims *dims, NstSymKind kind, const char *name, int64_t lo, int64_t hi);
 /* The INPUT/VALUE/COUNTED symbol of that name; none if there is none. */
 NstSym nst_dims_find_sym(const NstDims *dims, const char *name, size_t n);
-/* Facts may be tightened through the returned pointer until expressions over the symbol were compared. */
+/* Facts may be tightened through the returned pointer until the next nst_dims_sym of another symbol; what was built
+ * before stays right, and compares use the new facts. */
 NstSymInfo *nst_dims_sym(NstDims *dims, NstSym sym);
+/* The same for reading. */
+const NstSymInfo *nst_dims_sym_info(const NstDims *dims, NstSym sym);
 uint32_t nst_dims_sym_count(const NstDims *dims); /* symbols are 1 .. count */
 
 NstDim nst_dim_const(NstDims *dims, int64_t value);
@@ -101,8 +120,11 @@ typedef enum NstDimCompare { NST_DIM_EQ, NST_DIM_NE, NST_DIM_LT, NST_DIM_LE, NST
 /* What can be proven of `a op b` for all values of the symbols within their bounds. */
 NstTruth nst_dim_compare(NstDims *dims, NstDim a, NstDimCompare op, NstDim b);
 
-/* Adds to the facts: dim == 0 / dim >= 0 holds (from an assert or a loop's guard).  Used by later compares. */
+/* Adds to the facts: a == b / dim >= 0 holds (from an assert or a loop's guard).  Used by later compares.  Dims keep
+ * their ids; nst_dim_resolve gives the representative of a dim under all equalities assumed. */
 void nst_dims_assume_equal(NstDims *dims, NstDim a, NstDim b);
+void nst_dims_assume_nonneg(NstDims *dims, NstDim dim);
+NstDim nst_dim_resolve(NstDims *dims, NstDim dim);
 
 /* True if sym occurs in dim. */
 bool nst_dim_uses(const NstDims *dims, NstDim dim, NstSym sym);
@@ -118,8 +140,9 @@ bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim 
 NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n,
                        int64_t *value) NST_MUST_CHECK;
 
-/* Text: "n", "4*n + 16", "floordiv(n + 1, 2)", "min(n, 7)".  Symbols print by name, INDEX ones through name_of (may be
- * NULL: "name#id").  Parse reads the same form; unknown names go to find (returns none = error). */
+/* Text: "n", "4*n + 16", "floordiv(n + 1, 2)", "min(n, 7)"; a name that is no identifier is quoted.  Symbols print by
+ * name, INDEX ones through name_of (may be NULL: "name#id").  Parse reads the same form; unknown names go to find
+ * (NULL: nst_dims_find_sym; returns none = error). */
 void nst_dim_print(NstText *text, const NstDims *dims, NstDim dim, const char *(*name_of)(void *arg, NstSym sym),
                    void *arg);
 NstStatus nst_dim_parse(NstCtx *ctx, NstDims *dims, const char **p,

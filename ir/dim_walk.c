@@ -1,0 +1,295 @@
+/* dim_walk.c: substitution, occurrence, linear form and evaluation: walks that visit each node once.
+ *
+ * A walk takes a new stamp and keeps its result in the entries it visited; nested walks (a proof inside a
+ * construction) take stamps of their own, and what they overwrite is computed again. */
+#include "ir/dim_impl.h"
+
+static bool recall(const NstDimEntry *entry, uint64_t stamp, int64_t *memo)
+{
+    *memo = entry->memo;
+    return entry->stamp == stamp;
+}
+
+static void remember(NstDimEntry *entry, uint64_t stamp, int64_t memo)
+{
+    entry->stamp = stamp;
+    entry->memo = memo;
+}
+
+/* -- occurrence -- */
+
+static bool uses(const NstDims *dims, NstDim dim, NstSym sym, uint64_t stamp)
+{
+    NstDimEntry *entry = nst_dim_entry(dims, dim);
+    int64_t memo;
+    if (!nst_dim_may_use(entry, sym)) return false;
+    if (entry->node.op == NST_DIM_SYM) return entry->node.sym.i == sym.i;
+    if (recall(entry, stamp, &memo)) return memo;
+    bool found = false;
+    for (uint32_t k = 0; k < entry->node.n && !found; k++) found = uses(dims, entry->node.arg[k], sym, stamp);
+    remember(entry, stamp, found);
+    return found;
+}
+
+static uint64_t new_stamp(NstDims *dims)
+{
+    return ++dims->stamp;
+}
+
+bool nst_dim_uses(const NstDims *dims, NstDim dim, NstSym sym)
+{
+    if (!nst_dim_may_use(nst_dim_entry(dims, dim), sym)) return false;
+    return uses(dims, dim, sym, new_stamp((NstDims *)(uintptr_t)dims));
+}
+
+/* -- substitution -- */
+
+typedef struct Subst {
+    NstDims *dims;
+    const NstDim *value_of; /* by symbol; NULL: only `sym` is replaced, by `value` */
+    uint32_t n;
+    NstSym sym;
+    NstDim value;
+    uint64_t mask;
+    uint64_t stamp;
+} Subst;
+
+static NstDim subst(Subst *s, NstDim dim);
+
+static NstDim subst_symbol(const Subst *s, NstDim dim, NstSym sym)
+{
+    if (!s->value_of) return sym.i == s->sym.i ? s->value : dim;
+    return sym.i < s->n && s->value_of[sym.i].i != 0 ? s->value_of[sym.i] : dim;
+}
+
+static NstDim subst_sum(Subst *s, const NstDimNode *node)
+{
+    NstDimSum sum = {.value = node->value};
+    for (uint32_t k = 0; k < node->n; k++) {
+        NstDim term = subst(s, node->arg[k]);
+        if (nst_dim_sum_add(s->dims, &sum, term, node->coef[k])) continue;
+        NstDim result = nst_dim_const(s->dims, node->value);
+        for (uint32_t j = 0; j < node->n; j++)
+            result = nst_dim_add(s->dims, result, nst_dim_mul_const(s->dims, subst(s, node->arg[j]), node->coef[j]));
+        return result;
+    }
+    return nst_dim_from_sum(s->dims, &sum);
+}
+
+static NstDim subst_node(Subst *s, const NstDimNode *node)
+{
+    NstDim a = subst(s, node->arg[0]);
+    if (node->op == NST_DIM_PRODUCT) {
+        for (uint32_t k = 1; k < node->n; k++) a = nst_dim_mul(s->dims, a, subst(s, node->arg[k]));
+        return a;
+    }
+    NstDim b = subst(s, node->arg[1]);
+    switch (node->op) {
+    case NST_DIM_FLOORDIV: return nst_dim_floordiv(s->dims, a, b);
+    case NST_DIM_MOD: return nst_dim_mod(s->dims, a, b);
+    case NST_DIM_MIN: return nst_dim_min(s->dims, a, b);
+    case NST_DIM_MAX: return nst_dim_max(s->dims, a, b);
+    case NST_DIM_CONST:
+    case NST_DIM_SYM:
+    case NST_DIM_SUM:
+    case NST_DIM_PRODUCT: break;
+    }
+    return a;
+}
+
+static NstDim subst(Subst *s, NstDim dim)
+{
+    NstDimEntry *entry = nst_dim_entry(s->dims, dim);
+    const NstDimNode *node = &entry->node;
+    int64_t memo;
+    if ((entry->syms & s->mask) == 0) return dim;
+    if (node->op == NST_DIM_SYM) return subst_symbol(s, dim, node->sym);
+    if (recall(entry, s->stamp, &memo)) return (NstDim){(uint32_t)memo};
+    bool changed = false;
+    for (uint32_t k = 0; k < node->n; k++) changed |= subst(s, node->arg[k]).i != node->arg[k].i;
+    NstDim result = !changed ? dim : node->op == NST_DIM_SUM ? subst_sum(s, node) : subst_node(s, node);
+    remember(entry, s->stamp, result.i);
+    return result;
+}
+
+NstDim nst_dim_subst(NstDims *dims, NstDim dim, NstSym sym, NstDim value)
+{
+    Subst s = {.dims = dims, .sym = sym, .value = value, .mask = UINT64_C(1) << (sym.i & 63)};
+    if ((nst_dim_entry(dims, dim)->syms & s.mask) == 0) return dim;
+    s.stamp = new_stamp(dims);
+    return subst(&s, dim);
+}
+
+NstDim nst_dim_subst_all(NstDims *dims, NstDim dim, const NstDim *value_of, uint32_t n)
+{
+    Subst s = {.dims = dims, .value_of = value_of, .n = n};
+    for (uint32_t i = 1; i < n; i++)
+        if (value_of[i].i != 0) s.mask |= UINT64_C(1) << (i & 63);
+    if ((nst_dim_entry(dims, dim)->syms & s.mask) == 0) return dim;
+    s.stamp = new_stamp(dims);
+    return subst(&s, dim);
+}
+
+/* -- linear form -- */
+
+bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim *rest)
+{
+    NstDim symbol = nst_dim_sym(dims, sym);
+    NstDimSum terms, left = {0};
+    nst_dim_to_sum(dims, dim, &terms);
+    left.value = terms.value;
+    *coef = nst_dim_const(dims, 0);
+    for (uint32_t k = 0; k < terms.n; k++) {
+        NstDim atom = terms.at[k].atom, quotient;
+        if (!nst_dim_uses(dims, atom, sym)) {
+            left.at[left.n++] = terms.at[k];
+            continue;
+        }
+        if (!nst_dim_divide_atom(dims, atom, symbol, &quotient) || nst_dim_uses(dims, quotient, sym)) return false;
+        *coef = nst_dim_add(dims, *coef, nst_dim_mul_const(dims, quotient, terms.at[k].coef));
+    }
+    *rest = nst_dim_from_sum(dims, &left);
+    return true;
+}
+
+/* -- evaluation -- */
+
+typedef struct Eval {
+    NstCtx *ctx;
+    const NstDims *dims;
+    const int64_t *value_of;
+    uint32_t n;
+    uint64_t stamp;
+} Eval;
+
+static NstStatus eval(const Eval *e, NstDim dim, int64_t *value);
+
+static NstStatus fail_overflow(const Eval *e)
+{
+    NST_FAIL(e->ctx, NST_E_SHAPE, "a size computed from the input shapes does not fit 64 bits");
+}
+
+static NstStatus eval_symbol(const Eval *e, NstSym sym, int64_t *value)
+{
+    const NstSymInfo *info = nst_dims_sym_info(e->dims, sym);
+    NST_CHECK(e->ctx, sym.i < e->n, NST_E_INVALID, "symbol '%s' (number %u) has no value among %u given", info->name,
+              sym.i, e->n);
+    *value = e->value_of[sym.i];
+    return NST_OK;
+}
+
+static NstStatus eval_sum(const Eval *e, const NstDimNode *node, int64_t *value)
+{
+    NstWide total = node->value;
+    for (uint32_t k = 0; k < node->n; k++) {
+        int64_t term = 0;
+        NST_TRY(eval(e, node->arg[k], &term));
+        total += (NstWide)term * node->coef[k]; /* 64 terms below 2^126 each: checked as they come */
+        if (total > (NstWide)INT64_MAX << 32 || total < -((NstWide)INT64_MAX << 32)) return fail_overflow(e);
+    }
+    if (total > INT64_MAX || total < INT64_MIN) return fail_overflow(e);
+    *value = (int64_t)total;
+    return NST_OK;
+}
+
+static NstStatus eval_product(const Eval *e, const NstDimNode *node, int64_t *value)
+{
+    bool zero = false, overflow = false;
+    *value = 1;
+    for (uint32_t k = 0; k < node->n; k++) {
+        int64_t factor = 0;
+        NST_TRY(eval(e, node->arg[k], &factor));
+        zero |= factor == 0;
+        overflow |= __builtin_mul_overflow(*value, factor, value);
+    }
+    if (zero) *value = 0;
+    return overflow && !zero ? fail_overflow(e) : NST_OK;
+}
+
+static NstStatus eval_binary(const Eval *e, const NstDimNode *node, int64_t *value)
+{
+    int64_t a = 0, b = 0;
+    NST_TRY(eval(e, node->arg[0], &a));
+    NST_TRY(eval(e, node->arg[1], &b));
+    if (node->op == NST_DIM_MIN) {
+        *value = a < b ? a : b;
+    } else if (node->op == NST_DIM_MAX) {
+        *value = a > b ? a : b;
+    } else {
+        NST_CHECK(e->ctx, b != 0, NST_E_SHAPE, "a size computed from the input shapes divides %lld by zero",
+                  (long long)a);
+        if (b == -1) {
+            if (node->op == NST_DIM_FLOORDIV && a == INT64_MIN) return fail_overflow(e);
+            *value = node->op == NST_DIM_FLOORDIV ? -a : 0;
+        } else {
+            *value = node->op == NST_DIM_FLOORDIV ? nst_floordiv_i64(a, b) : nst_mod_i64(a, b);
+        }
+    }
+    return NST_OK;
+}
+
+static NstStatus eval(const Eval *e, NstDim dim, int64_t *value)
+{
+    NstDimEntry *entry = nst_dim_entry(e->dims, dim);
+    const NstDimNode *node = &entry->node;
+    if (node->op == NST_DIM_CONST) {
+        *value = node->value;
+        return NST_OK;
+    }
+    if (recall(entry, e->stamp, value)) return NST_OK;
+    NstStatus status;
+    if (node->op == NST_DIM_SYM)
+        status = eval_symbol(e, node->sym, value);
+    else if (node->op == NST_DIM_SUM)
+        status = eval_sum(e, node, value);
+    else if (node->op == NST_DIM_PRODUCT)
+        status = eval_product(e, node, value);
+    else
+        status = eval_binary(e, node, value);
+    NST_TRY(status);
+    remember(entry, e->stamp, *value);
+    return NST_OK;
+}
+
+/* Marks the defined symbols in dim. */
+static void mark_definitions(const NstDims *dims, NstDim dim, bool *needed, uint64_t stamp)
+{
+    NstDimEntry *entry = nst_dim_entry(dims, dim);
+    int64_t memo;
+    if (recall(entry, stamp, &memo)) return;
+    remember(entry, stamp, 0);
+    if (entry->node.op == NST_DIM_SYM) needed[entry->node.sym.i] = true;
+    for (uint32_t k = 0; k < entry->node.n; k++) mark_definitions(dims, entry->node.arg[k], needed, stamp);
+}
+
+/* Symbols that are definitions are computed first, oldest first, so that each finds those it uses: no walk is deeper
+ * than NST_DIM_MAX_DEPTH. */
+static NstStatus eval_definitions(const Eval *e, NstDim dim)
+{
+    const NstDims *dims = e->dims;
+    if (dims->n_defined == 0) return NST_OK;
+    bool *needed = NST_NEW_ARRAY(dims->arena, bool, dims->syms.n);
+    uint64_t stamp = new_stamp((NstDims *)(uintptr_t)dims);
+    mark_definitions(dims, dim, needed, stamp);
+    for (uint32_t i = dims->syms.n; i-- > 1;) {
+        NstDim def = dims->syms.at[i]->info.def;
+        if (needed[i] && def.i != 0) mark_definitions(dims, def, needed, stamp);
+    }
+    for (uint32_t i = 1; i < dims->syms.n; i++) {
+        NstSymEntry *sym = dims->syms.at[i];
+        int64_t value = 0;
+        if (!needed[i] || sym->info.def.i == 0) continue;
+        NST_TRY(eval(e, sym->info.def, &value));
+        remember(nst_dim_entry(dims, sym->dim), e->stamp, value);
+    }
+    return NST_OK;
+}
+
+NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n,
+                       int64_t *value)
+{
+    Eval e = {ctx, dims, value_of, n, 0};
+    e.stamp = new_stamp((NstDims *)(uintptr_t)dims);
+    NST_TRY(eval_definitions(&e, dim));
+    return eval(&e, dim, value);
+}
