@@ -58,7 +58,13 @@ typedef struct NstNest {
     NstNestOut *out;
 } NstNest;
 
-typedef enum NstBufferRole { NST_ROLE_INPUT, NST_ROLE_CONST, NST_ROLE_TEMP, NST_ROLE_OUTPUT } NstBufferRole;
+typedef enum NstBufferRole {
+    NST_ROLE_INPUT,
+    NST_ROLE_CONST,
+    NST_ROLE_PACKED, /* computed once from constants by a group of module->prepack; zero where nothing is stored */
+    NST_ROLE_TEMP,
+    NST_ROLE_OUTPUT
+} NstBufferRole;
 
 typedef struct NstModuleBuffer {
     NstBuffer buffer; /* space ARG for all but group locals */
@@ -105,7 +111,8 @@ typedef struct NstModule {
     bool strict;                      /* no approximate passes */
     NST_VEC(NstModuleBuffer) buffers; /* by NstBuf.i; entry 0 unused */
     NST_VEC(NstModuleConst) consts;
-    NST_VEC(NstGroup *) groups; /* in execution order; lowering makes one group a nest */
+    NST_VEC(NstGroup *) groups;  /* in execution order; lowering makes one group a nest */
+    NST_VEC(NstGroup *) prepack; /* run once when the plan is made, in order: they write PACKED buffers */
 } NstModule;
 
 NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict);

@@ -35,9 +35,17 @@ typedef struct NstTileSchedule {
 void nst_tile_schedule_print(NstText *text, const NstTileSchedule *schedule);
 NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *schedule) NST_MUST_CHECK;
 
-/* Chooses the schedule of a reduction nest.  Errors: NST_E_UNSUPPORTED when the nest has no axis to take as columns. */
-NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest *nest,
-                                   NstTileSchedule *schedule) NST_MUST_CHECK;
+/* Chooses the schedule of a reduction nest whose columns are its last axis (or the last one contiguous in the output).
+ * parallel: may use all threads (false inside a group's common axes).  n_common: axes bound by a group.
+ * Errors: NST_E_UNSUPPORTED when no axis can be the vector axis. */
+NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest *nest, uint32_t n_common,
+                                   bool parallel, NstTileSchedule *schedule) NST_MUST_CHECK;
+
+/* Gives the column operand of a contraction the layout that the schedule walks: panels of rows x (vectors * lanes) columns, in a
+ * buffer of its own filled by a pack nest: before the run if it is made of constants, else by a group put at *group_at
+ * (which is then advanced).  Does nothing where reading in place is as good.  Rewrites the nest and the schedule. */
+NstStatus nst_pack_columns(NstCtx *ctx, NstModule *module, NstNest *nest, NstTileSchedule *schedule,
+                           uint32_t *group_at) NST_MUST_CHECK;
 
 /* Appends the nest, tiled as scheduled, to block.  The nest's first n_common axes are bound by the caller. */
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,

@@ -1,0 +1,173 @@
+/* pack.c: gives the column operand of a contraction a layout that its schedule walks in order.
+ *
+ * The operand (with its pre-maps: a dequantised, converted, transposed or gathered read) is written by a pack nest into a
+ * buffer whose logical axes are those it depends on and whose layout is panels: all of the reduction for `vectors * lanes` columns,
+ * then the next columns.  The nest then reads that buffer; everything else is the layout's doing. */
+#include "passes/sched.h"
+
+/* Elements of an operand read in place without loss (measurements.md: B unpacked is fine to 256^3). */
+enum { IN_PLACE_BYTES = 512 << 10 };
+/* Fewer rows than this never repay packing an operand at run time. */
+enum { ROWS_TO_REPAY = 48 };
+/* Rows of a packed panel to prefetch ahead (measurements.md: 8 k). */
+enum { PREFETCH_ROWS = 8 };
+
+typedef struct LoadVisit {
+    NstModule *module;
+    NstSym col;
+    bool constant;   /* all loads are of constants */
+    bool contiguous; /* loads that depend on col step by one element */
+    uint32_t loads;
+} LoadVisit;
+
+static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
+{
+    LoadVisit *v = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    NstDims *dims = v->module->dims;
+    const NstModuleBuffer *from = nst_module_get(v->module, (NstBuf){node->ref});
+    v->loads++;
+    if (from->role != NST_ROLE_CONST && from->role != NST_ROLE_PACKED) v->constant = false;
+    NstDim offset = nst_layout_offset(dims, &from->buffer.layout, node->index), coef, rest;
+    int64_t stride;
+    if (!nst_dim_uses(dims, offset, v->col)) return;
+    if (!nst_dim_linear(dims, offset, v->col, &coef, &rest) || !nst_dim_is_const(dims, coef, &stride) || stride != 1)
+        v->contiguous = false;
+}
+
+/* Axes of the packed buffer: outer axes and further columns that the operand depends on, reductions, the column axis. */
+typedef struct PackAxes {
+    NstAxis axis[NST_MAX_RANK];
+    int n, first_k, n_k;
+} PackAxes;
+
+static bool collect_axes(NstModule *module, const NstNest *nest, NstExpr b, int col_axis, PackAxes *axes)
+{
+    *axes = (PackAxes){0};
+    for (uint32_t k = 0; k < nest->n_axes; k++) {
+        if ((int)k == col_axis || !nst_expr_uses_sym(module->exprs, b, nest->axis[k].var)) continue;
+        if (axes->n == NST_MAX_RANK) return false;
+        axes->axis[axes->n++] = nest->axis[k];
+    }
+    axes->first_k = axes->n;
+    for (uint32_t k = 0; k < nest->n_reduce; k++) {
+        if (!nst_expr_uses_sym(module->exprs, b, nest->reduce[k].var)) continue;
+        if (axes->n == NST_MAX_RANK) return false;
+        axes->axis[axes->n++] = nest->reduce[k];
+    }
+    axes->n_k = axes->n - axes->first_k;
+    if (axes->n == NST_MAX_RANK || !axes->n_k) return false;
+    axes->axis[axes->n++] = nest->axis[col_axis];
+    return true;
+}
+
+/* [outer axes][columns / width][reductions][columns mod width] */
+static NstLayout panel_layout(NstModule *module, NstDtype dtype, const PackAxes *axes, int64_t width)
+{
+    NstDims *dims = module->dims;
+    int col = axes->n - 1;
+    uint32_t n = 0;
+    NstLayoutPart *part = NST_NEW_ARRAY(module->arena, NstLayoutPart, axes->n + 1);
+    NstDim *extent = NST_NEW_ARRAY(module->arena, NstDim, axes->n + 1);
+    for (int k = 0; k < axes->first_k; k++) {
+        part[n] = (NstLayoutPart){.axis = (uint8_t)k, .divisor = 1};
+        extent[n++] = axes->axis[k].extent;
+    }
+    part[n] = (NstLayoutPart){.axis = (uint8_t)col, .divisor = width};
+    extent[n++] = nst_dim_ceildiv(dims, axes->axis[col].extent, nst_dim_const(dims, width));
+    for (int k = axes->first_k; k < col; k++) {
+        part[n] = (NstLayoutPart){.axis = (uint8_t)k, .divisor = 1};
+        extent[n++] = axes->axis[k].extent;
+    }
+    part[n] = (NstLayoutPart){.axis = (uint8_t)col, .divisor = 1, .modulus = width};
+    extent[n++] = nst_dim_const(dims, width);
+    NstDim stride = nst_dim_const(dims, 1);
+    for (uint32_t k = n; k-- > 0;) {
+        part[k].stride = stride;
+        stride = nst_dim_mul(dims, stride, extent[k]);
+    }
+    return (NstLayout){.n_parts = n,
+                       .parts = part,
+                       .offset = nst_dim_const(dims, 0),
+                       .elements = stride,
+                       .bits = 8 * nst_dtype_info(dtype)->bytes};
+}
+
+static NstNest *pack_nest(NstModule *module, const NstNest *nest, const PackAxes *axes, NstExpr b, NstBuf packed)
+{
+    NstNest *pack = nst_nest_new(module, nst_format(module->arena, "%s_pack", nest->name), nest->origin);
+    pack->n_axes = (uint32_t)axes->n;
+    pack->axis = nst_copy(module->arena, axes->axis, (size_t)axes->n * sizeof(NstAxis));
+    pack->out = NST_NEW(module->arena, NstNestOut);
+    pack->n_outs = 1;
+    NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes->n);
+    for (int k = 0; k < axes->n; k++) index[k] = nst_dim_sym(module->dims, axes->axis[k].var);
+    pack->out[0] = (NstNestOut){.buffer = packed, .n_index = (uint32_t)axes->n, .index = index, .value = b};
+    return nst_nest_clone(module, pack);
+}
+
+static void insert_group(NstModule *module, NstGroup *group, uint32_t at)
+{
+    nst_vec_push(module->arena, &module->groups, group);
+    for (uint32_t k = module->groups.n - 1; k > at; k--) module->groups.at[k] = module->groups.at[k - 1];
+    module->groups.at[at] = group;
+}
+
+/* The step with its factor b replaced. */
+typedef struct Replace {
+    NstExpr from, to;
+} Replace;
+
+static NstExpr replace_node(void *arg, NstExprs *exprs, NstExpr e)
+{
+    const Replace *replace = arg;
+    (void)exprs;
+    return e.i == replace->from.i ? replace->to : (NstExpr){0};
+}
+
+NstStatus nst_pack_columns(NstCtx *ctx, NstModule *module, NstNest *nest, NstTileSchedule *s, uint32_t *group_at)
+{
+    (void)ctx;
+    NstContraction c;
+    PackAxes axes;
+    if (!nst_nest_contraction(module, nest, &c)) return NST_OK;
+    NstSym col = nest->axis[s->col_axis].var;
+    if (!nst_expr_uses_sym(module->exprs, c.b, col)) return NST_OK;
+    LoadVisit visit = {.module = module, .col = col, .constant = true, .contiguous = true};
+    nst_expr_visit(module->exprs, c.b, visit_load, &visit);
+    if (!visit.loads || !collect_axes(module, nest, c.b, s->col_axis, &axes)) return NST_OK;
+    int64_t bytes = nst_dtype_info(nst_expr(module->exprs, c.b)->type)->bytes, rows = 1, value;
+    for (int k = axes.first_k; k < axes.n; k++)
+        bytes *= nst_dim_is_const(module->dims, axes.axis[k].extent, &value) ? value : 256;
+    for (uint32_t k = 0; k < c.n_rows; k++)
+        rows *= nst_dim_is_const(module->dims, nest->axis[c.rows[k]].extent, &value) ? value : 256;
+    if (!visit.constant && (rows < ROWS_TO_REPAY || (visit.contiguous && bytes <= IN_PLACE_BYTES))) return NST_OK;
+
+    NstDim shape[NST_MAX_RANK];
+    NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes.n);
+    for (int k = 0; k < axes.n; k++) {
+        shape[k] = axes.axis[k].extent;
+        index[k] = nst_dim_sym(module->dims, axes.axis[k].var);
+    }
+    NstDtype dtype = nst_expr(module->exprs, c.b)->type;
+    NstBuf packed = nst_module_buffer(module, nst_format(module->arena, "%s_packed", nest->name), dtype, axes.n, shape,
+                                      visit.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
+    NstModuleBuffer *buffer = nst_module_get(module, packed);
+    buffer->buffer.layout = panel_layout(module, dtype, &axes, (int64_t)s->vectors * s->lanes);
+    buffer->buffer.constant = visit.constant;
+    NstGroup *group = nst_group_new(module, pack_nest(module, nest, &axes, c.b, packed));
+    if (visit.constant) {
+        nst_vec_push(module->arena, &module->prepack, group);
+    } else {
+        insert_group(module, group, *group_at);
+        ++*group_at;
+    }
+    Replace replace = {c.b, nst_expr_load(module->exprs, dtype, packed, index, (uint32_t)axes.n)};
+    nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
+    nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
+    s->padded = true;
+    s->packed = packed;
+    s->prefetch = s->rows <= 12 ? PREFETCH_ROWS : 0;
+    return NST_OK;
+}

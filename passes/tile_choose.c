@@ -1,0 +1,297 @@
+/* tile_choose.c: the heuristics of the register-tile schedule, and its text form.
+ *
+ * In: a reduction nest, the target.  Out: a NstTileSchedule.  Every number is named with its unit and its measurement.
+ * Nothing here looks at what operator a nest came from. */
+#include "passes/sched.h"
+
+/* Loads and FMAs a core starts a cycle; a FMA's result is ready after FMA_LATENCY.  Source: vendors' manuals for cores since
+ * 2019 (2 + 2, 4 cycles). */
+enum { LOADS_A_CYCLE = 2, FMAS_A_CYCLE = 2, FMA_LATENCY = 4 };
+/* Bytes a cycle that L2 gives a core while L1 streams through: half of the line a cycle that manuals promise. */
+enum { L2_BYTES_A_CYCLE = 32 };
+/* Elements of a k block: half of L1 over the bytes of 8 rows (measurements.md: 768 at 48 KB). */
+enum { K_BLOCK = 768 };
+/* From this many scalar operations a kernel is worth a second thread (fork-join 0.3 us, 1 us of work a thread). */
+enum { WORTH_PARALLEL = 1 << 17 };
+/* Rows of a packed panel to prefetch ahead (measurements.md: 8 k). */
+enum { PREFETCH_ROWS = 8 };
+
+typedef struct Choice {
+    NstModule *module;
+    const NstNest *nest;
+    const NstContraction *c; /* NULL: a reduction that is no contraction */
+    NstTileSchedule *s;
+    uint32_t n_common;
+    int64_t m, n, k; /* extents of rows, columns, reduction; TYPICAL where not constant */
+    bool m_fixed, n_fixed;
+} Choice;
+
+/* Stands for an extent that is not known. */
+enum { TYPICAL_EXTENT = 256 };
+
+static int64_t extent_or(NstDims *dims, NstDim extent, int64_t otherwise, bool *fixed)
+{
+    int64_t value;
+    *fixed = nst_dim_is_const(dims, extent, &value);
+    return *fixed ? value : otherwise;
+}
+
+/* True if the output's address grows by one element along the axis. */
+static bool contiguous_in_output(Choice *c, uint32_t axis)
+{
+    NstDims *dims = c->module->dims;
+    for (uint32_t k = 0; k < c->nest->n_outs; k++) {
+        const NstNestOut *out = &c->nest->out[k];
+        NstDim offset = nst_layout_offset(dims, &nst_module_get(c->module, out->buffer)->buffer.layout, out->index);
+        NstDim coef, rest;
+        int64_t stride;
+        if (!nst_dim_linear(dims, offset, c->nest->axis[axis].var, &coef, &rest)) return false;
+        if (!nst_dim_is_const(dims, coef, &stride) || stride != 1) return false;
+    }
+    return true;
+}
+
+static bool choose_axes(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    s->row_axis = s->col_axis = -1;
+    for (int k = (int)c->nest->n_axes - 1; k >= (int)c->n_common && s->col_axis < 0; k--)
+        if (contiguous_in_output(c, (uint32_t)k)) s->col_axis = k;
+    if (s->col_axis < 0) return false;
+    int64_t best = 1;
+    for (int k = (int)c->nest->n_axes - 1; k >= (int)c->n_common; k--) {
+        bool fixed, is_row = k != s->col_axis;
+        if (c->c) {
+            is_row = false;
+            for (uint32_t r = 0; r < c->c->n_rows; r++) is_row |= c->c->rows[r] == k;
+        }
+        int64_t extent = extent_or(c->module->dims, c->nest->axis[k].extent, TYPICAL_EXTENT, &fixed);
+        if (!is_row || k == s->col_axis || extent <= best) continue;
+        /* The innermost row axis that fills a tile; a longer one further out only if that is short. */
+        if (s->row_axis >= 0 && best >= 4) continue;
+        s->row_axis = k;
+        best = extent;
+    }
+    return true;
+}
+
+static double tile_cost(const Choice *c, int64_t rows, int64_t vectors, int lanes, int vector_bytes)
+{
+    int64_t row_tiles = (c->m + rows - 1) / rows, per = (c->m + row_tiles - 1) / row_tiles;
+    int64_t total = (c->n + lanes - 1) / lanes, col_tiles = (total + vectors - 1) / vectors;
+    double cost = 0;
+    for (int64_t t = 0; t < 2; t++) { /* full column tiles, then the rest */
+        int64_t v = t == 0 ? vectors : total % vectors, count = t == 0 ? total / vectors : total % vectors != 0;
+        if (!count || !v) continue;
+        double fmas = (double)(per * v) / FMAS_A_CYCLE, loads = (double)(per + v) / LOADS_A_CYCLE;
+        double bytes = c->m > rows ? (double)(v * vector_bytes) / L2_BYTES_A_CYCLE : 0;
+        double cycles = fmas > loads ? fmas : loads;
+        if (cycles < FMA_LATENCY) cycles = FMA_LATENCY;
+        if (cycles < bytes) cycles = bytes;
+        cost += (double)count * (double)row_tiles * (cycles + 0.02 * loads + 0.02 * bytes);
+    }
+    (void)col_tiles;
+    return cost;
+}
+
+/* Accumulators that fit beside the column vectors and one row value. */
+static int64_t accumulators(const NstTarget *target, int64_t vectors)
+{
+    int64_t spare = target->vector_registers - vectors - 1;
+    int64_t cap = target->vector_registers == 32 ? 28 : 12;
+    return spare < cap ? spare : cap;
+}
+
+static void choose_tile(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    const NstTarget *target = c->module->target;
+    NstDtype dtype = c->nest->state[0].dtype;
+    s->lanes = nst_target_lanes(target, dtype);
+    int64_t total = (c->n + s->lanes - 1) / s->lanes;
+    double best = -1;
+    for (int64_t v = 1; v <= 6 && v <= total; v++)
+        for (int64_t r = 1; r <= 14 && r <= c->m && r * v * c->nest->n_states <= accumulators(target, v); r++) {
+            double cost = tile_cost(c, r, v, s->lanes, target->vector_bytes);
+            if (best >= 0 && cost >= best * 0.995) continue;
+            best = cost;
+            s->rows = (int)r;
+            s->vectors = (int)v;
+        }
+}
+
+/* Few rows: wide tiles, so that enough column loads are in flight. */
+static void widen_skinny(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    if (!c->m_fixed || c->m > 4 || s->rows != c->m) return;
+    int64_t total = (c->n + s->lanes - 1) / s->lanes, vectors = accumulators(c->module->target, 8) / c->m;
+    if (vectors > 8) vectors = 8;
+    if (vectors > total) vectors = total;
+    while (vectors > s->vectors && total % vectors) vectors--;
+    if (vectors > s->vectors) s->vectors = (int)vectors;
+}
+
+static bool may_keep_partial_sums(const Choice *c)
+{
+    if (c->nest->n_outs != 1 || c->nest->n_states != 1 || c->nest->store_guard.i) return false;
+    const NstBuffer *buffer = &nst_module_get(c->module, c->nest->out[0].buffer)->buffer;
+    return buffer->dtype == c->nest->state[0].dtype;
+}
+
+static void choose_blocks(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    NstDims *dims = c->module->dims;
+    int64_t width = (int64_t)s->vectors * s->lanes, bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
+    int64_t budget = c->module->target->l2_bytes / 2, depth = c->k;
+    bool fixed;
+    if (!c->c || c->m <= s->rows) return;
+    /* Further row axes inside the blocks count as rows: whoever passes by reuses the block. */
+    if (c->k * width * bytes > budget && may_keep_partial_sums(c)) {
+        int64_t outer = extent_or(dims, c->nest->reduce[0].extent, TYPICAL_EXTENT, &fixed);
+        if (c->nest->n_reduce > 1 && fixed && outer <= 16) {
+            s->k_outer = 1;
+            depth = c->k / (outer ? outer : 1);
+        }
+    }
+    if (c->nest->n_reduce == 1 && depth > K_BLOCK && may_keep_partial_sums(c)) {
+        int64_t blocks = (depth + K_BLOCK - 1) / K_BLOCK;
+        s->k_block = (depth + blocks - 1) / blocks;
+        depth = s->k_block;
+    }
+    int64_t tiles = (c->n + width - 1) / width, fit = budget / (depth * width * bytes);
+    if (fit < 1) fit = 1;
+    if (fit < tiles) {
+        int64_t blocks = (tiles + fit - 1) / fit;
+        s->col_block = (tiles + blocks - 1) / blocks;
+    }
+}
+
+static void choose_inside(Choice *c)
+{
+    if (!c->c) return;
+    for (uint32_t r = 0; r < c->c->n_rows; r++)
+        if (c->c->rows[r] != c->s->row_axis && c->c->rows[r] >= c->n_common) c->s->inside |= 1u << c->c->rows[r];
+}
+
+static void choose_parallel(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    int64_t width = (int64_t)s->vectors * s->lanes, tiles = (c->n + width - 1) / width,
+            work = c->m * c->n * (c->k ? c->k : 1);
+    int64_t best = 1;
+    bool fixed;
+    int best_axis = -1;
+    for (uint32_t k = c->n_common; k < c->nest->n_axes; k++) {
+        if ((int)k == s->row_axis || (int)k == s->col_axis) continue;
+        int64_t extent = extent_or(c->module->dims, c->nest->axis[k].extent, TYPICAL_EXTENT, &fixed);
+        work *= extent;
+        if (extent <= best) continue;
+        best = extent;
+        best_axis = (int)k;
+    }
+    if (work < WORTH_PARALLEL) return;
+    bool inside = best_axis >= 0 && s->inside >> best_axis & 1;
+    if (best >= 16 || (best >= 2 && (!inside || tiles < 4))) {
+        s->parallel = NST_PARALLEL_OUTER;
+        s->parallel_axis = best_axis;
+    } else if (s->row_axis >= 0 && c->m >= 8 * s->rows && c->m * 2 > c->n) {
+        s->parallel = NST_PARALLEL_ROWS;
+        s->row_chunks = 4;
+    } else if (tiles >= 2) {
+        s->parallel = NST_PARALLEL_COLS;
+        int64_t blocks = s->col_block ? (tiles + s->col_block - 1) / s->col_block : 1;
+        blocks += blocks % 2; /* an even count deals evenly to two threads, and to more whenever there are many */
+        s->col_block = (tiles + blocks - 1) / blocks;
+    } else if (s->row_axis >= 0 && c->m >= 2 * s->rows) {
+        s->parallel = NST_PARALLEL_ROWS;
+        s->row_chunks = 2;
+    }
+}
+
+NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest *nest, uint32_t n_common,
+                                   bool parallel, NstTileSchedule *schedule)
+{
+    *schedule =
+        (NstTileSchedule){.row_axis = -1, .col_axis = -1, .rows = 1, .vectors = 1, .lanes = 1, .parallel_axis = -1};
+    NstContraction contraction;
+    Choice c = {.module = module, .nest = nest, .s = schedule, .n_common = n_common};
+    if (nst_nest_contraction(module, nest, &contraction)) c.c = &contraction;
+    NST_CHECK(ctx, choose_axes(&c), NST_E_UNSUPPORTED,
+              "nest '%s': no output axis has adjacent elements in memory, which the register-tile schedule needs",
+              nest->name);
+    bool fixed;
+    c.m_fixed = true;
+    c.m = schedule->row_axis < 0
+              ? 1
+              : extent_or(module->dims, nest->axis[schedule->row_axis].extent, TYPICAL_EXTENT, &c.m_fixed);
+    c.n = extent_or(module->dims, nest->axis[schedule->col_axis].extent, TYPICAL_EXTENT, &c.n_fixed);
+    c.k = 1;
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        c.k *= extent_or(module->dims, nest->reduce[k].extent, TYPICAL_EXTENT, &fixed);
+    choose_tile(&c);
+    widen_skinny(&c);
+    choose_inside(&c);
+    choose_blocks(&c);
+    if (parallel) choose_parallel(&c);
+    return NST_OK;
+}
+
+/* --- text ---------------------------------------------------------------------------------------------------- */
+
+static const char *const parallel_names[] = {"none", "outer", "rows", "cols"};
+
+void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
+{
+    nst_text_add(
+        text,
+        "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d k_outer=%d k_block=%lld col_block=%lld padded=%d "
+        "prefetch=%d inside=%u parallel=%s parallel_axis=%d row_chunks=%d",
+        s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->k_outer, (long long)s->k_block,
+        (long long)s->col_block, s->padded, s->prefetch, s->inside, parallel_names[s->parallel], s->parallel_axis,
+        s->row_chunks);
+}
+
+typedef struct Field {
+    const char *name;
+    int64_t *value;
+} Field;
+
+NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *s)
+{
+    int64_t v[13] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0};
+    const Field fields[] = {{"row_axis", &v[0]},   {"col_axis", &v[1]}, {"rows", &v[2]},    {"vectors", &v[3]},
+                            {"lanes", &v[4]},      {"k_outer", &v[5]},  {"k_block", &v[6]}, {"col_block", &v[7]},
+                            {"padded", &v[8]},     {"prefetch", &v[9]}, {"inside", &v[10]}, {"parallel_axis", &v[11]},
+                            {"row_chunks", &v[12]}};
+    *s = (NstTileSchedule){0};
+    NST_CHECK(ctx, strncmp(text, "tile", 4) == 0, NST_E_PARSE, "a schedule starts with 'tile', not '%.16s'", text);
+    for (const char *p = text + 4; *p;) {
+        while (*p == ' ') p++;
+        if (!*p) break;
+        size_t n = strcspn(p, "= ");
+        NST_CHECK(ctx, p[n] == '=', NST_E_PARSE, "schedule field '%.*s' has no value", (int)n, p);
+        const char *value = p + n + 1;
+        size_t used = strcspn(value, " ");
+        bool known = false;
+        for (size_t f = 0; f < sizeof fields / sizeof *fields && !known; f++)
+            if (strlen(fields[f].name) == n && memcmp(fields[f].name, p, n) == 0)
+                known = nst_parse_int(value, fields[f].value) == value + used;
+        for (size_t f = 0; f < 4 && !known && n == 8 && memcmp(p, "parallel", 8) == 0; f++)
+            if (strlen(parallel_names[f]) == used && memcmp(parallel_names[f], value, used) == 0) {
+                s->parallel = (NstParallelBy)f;
+                known = true;
+            }
+        NST_CHECK(ctx, known, NST_E_PARSE, "schedule field '%.*s' is unknown or has a bad value", (int)(n + 1 + used),
+                  p);
+        p = value + used;
+    }
+    s->row_axis = (int)v[0], s->col_axis = (int)v[1], s->rows = (int)v[2], s->vectors = (int)v[3], s->lanes = (int)v[4];
+    s->k_outer = (int)v[5], s->k_block = v[6], s->col_block = v[7], s->padded = v[8] != 0, s->prefetch = (int)v[9];
+    s->inside = (uint32_t)v[10], s->parallel_axis = (int)v[11], s->row_chunks = (int)v[12];
+    NST_CHECK(ctx, s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->rows * s->vectors <= 64, NST_E_PARSE,
+              "schedule tile %d x %d x %d: rows, vectors and lanes are at least 1, rows x vectors at most 64", s->rows,
+              s->vectors, s->lanes);
+    return NST_OK;
+}
