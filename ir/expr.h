@@ -88,8 +88,15 @@ NstExpr nst_expr_index(NstExprs *exprs, NstDim dim);
 NstExpr nst_expr_load(NstExprs *exprs, NstDtype type, NstBuf buffer, const NstDim *index, uint32_t n);
 NstExpr nst_expr_let(NstExprs *exprs, NstDtype type, uint32_t id);
 
-/* The result type of op on these operand types, NST_DTYPE_NONE if the rule forbids them. */
+/* The result type of op on these operand types, NST_DTYPE_NONE if the rule forbids them (and for CONVERT and BITCAST,
+ * whose result type is not a function of the operand's: ask the next two).  Types: arithmetic takes compute types
+ * (dtype.def) only; SELECT moves any type but c128. */
 NstDtype nst_scalar_result(NstScalarOp op, const NstDtype *operand, int n);
+/* Whether CONVERT (any two of bool, ints, floats) / BITCAST (the same, of equal width) exists between the types. */
+bool nst_scalar_can_convert(NstDtype to, NstDtype from);
+bool nst_scalar_can_bitcast(NstDtype to, NstDtype from);
+/* Whether CONVERT keeps every value of from (NaN stays NaN). */
+bool nst_scalar_convert_is_exact(NstDtype to, NstDtype from);
 
 /* An operation.  Operand types must satisfy the rule (asserted: callers check with nst_scalar_result first where types
  * come from a model).  Folds constants, INDEX arithmetic and exact identities.  For CONVERT, CONVERT_SAT, BITCAST use
@@ -99,12 +106,16 @@ NstExpr nst_expr_binary(NstExprs *exprs, NstScalarOp op, NstExpr a, NstExpr b);
 NstExpr nst_expr_ternary(NstExprs *exprs, NstScalarOp op, NstExpr a, NstExpr b, NstExpr c);
 NstExpr nst_expr_convert(NstExprs *exprs, NstDtype to, NstExpr a, bool saturate);
 NstExpr nst_expr_bitcast(NstExprs *exprs, NstDtype to, NstExpr a);
+/* Any operation by one of the above; `type` matters for CONVERT, CONVERT_SAT and BITCAST only. */
+NstExpr nst_expr_make(NstExprs *exprs, NstScalarOp op, NstDtype type, const NstExpr *arg);
 
 /* Evaluates one elementary operation on values of the operand type; `type` is the result type, `from` the operand's.
  * For expanded operations evaluates their expansion (fma or mul+add as `has_fma` says). */
 NstScalar nst_scalar_eval(NstScalarOp op, NstDtype type, NstDtype from, const NstScalar *arg, bool has_fma);
 /* Value conversion with the semantics of CONVERT (or CONVERT_SAT). */
 NstScalar nst_scalar_convert(NstDtype to, NstDtype from, NstScalar value, bool saturate);
+/* The value as type holds it: ints wrapped and extended, f32 rounded, narrow floats cut to their bits. */
+NstScalar nst_scalar_normal(NstDtype type, NstScalar value);
 /* Reads / writes one element at memory in the engine's storage of type. */
 NstScalar nst_scalar_load(NstDtype type, const void *at);
 void nst_scalar_store(NstDtype type, void *at, NstScalar value);
@@ -125,9 +136,12 @@ bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym);
 /* Number of distinct operation nodes. */
 uint32_t nst_expr_cost(const NstExprs *exprs, NstExpr e);
 
-/* Text <-> expression (formula.c): infix C operators and ?:, calls by the text of scalar.def, `convert<f16>(x)`,
- * literals `1.5f32`, `3i64`, `truebool`-free: true, false; ARG slots a b c ... z then a26 a27 ...; INDEX as
- * `index(dim)`; LOAD as `buf[dim, dim]` (`buf.i32[...]` when the type differs); LET as its name. */
+/* Text <-> expression (formula.c, formula_print.c): infix C operators and ?:, calls by the text of scalar.def,
+ * `convert<f16>(x)`, literals `1.5`, `1.5f32`, `0xffu8`, `3i64`, `inff32`, `nan`, `true`; ARG slots a b c ... z then a26
+ * a27 ...; INDEX as `index(dim)`; LOAD as `buf[dim, dim]` (`buf.i32[...]` when the type differs); LET as its name
+ * (names of lets and buffers: letters, digits, _, and a first @ or %).  Bools: `!x x && y x || y`, printed as not(x),
+ * & and |; `~x` is not(x) of an integer, `%` is rem.  Comparisons do not chain.  Shared or deep parts stand before the
+ * formula as bindings: `$0 = a * b; $0 + exp($0)`.  Print then parse gives the same expression, bit for bit. */
 typedef struct NstFormulaNames {
     void *arg;
     const char *(*buffer_name)(void *arg, NstBuf buffer);
@@ -140,9 +154,13 @@ typedef struct NstFormulaNames {
 void nst_expr_print(NstText *text, const NstExprs *exprs, NstExpr e, const NstFormulaNames *names);
 
 /* Parses a formula in which operand slot k has type arg_type[k]; untyped literals take the type the context needs
- * (compute type of the other operand).  named[] gives values for words that are not operands ("@alpha", "n").
- * Narrow floats are widened to their compute type and the final result rounded to result_type (NONE = as it comes).
- * names may be NULL.  Errors: NST_E_PARSE with the column and the text; NST_E_TYPE. */
+ * (compute type of the other operand; of the result; else i64 or, with a fraction, f32).  A literal that the type
+ * cannot hold exactly is an error for integers, rounded for floats.  word[] gives values for words that are not
+ * operands ("@alpha", "n"), and goes before operands of that name; a constant there acts as an untyped literal.
+ * Narrow types are widened to their compute type where an operation needs it, and the final result is rounded to
+ * result_type (NONE = as it comes; only float to float and integer to integer, else NST_E_TYPE).
+ * names may be NULL.  Errors: NST_E_PARSE with the column and the text; NST_E_TYPE; NST_E_LIMIT for parentheses, calls
+ * and ?: nested deeper than 64. */
 typedef struct NstFormulaWord {
     const char *name;
     NstExpr value;
@@ -150,7 +168,8 @@ typedef struct NstFormulaWord {
 NstStatus nst_formula_parse(NstCtx *ctx, NstExprs *exprs, const char *text, const NstDtype *arg_type, uint32_t n_args,
                             const NstFormulaWord *word, uint32_t n_words, NstDtype result_type,
                             const NstFormulaNames *names, NstExpr *result) NST_MUST_CHECK;
-/* The same for a formula inside a longer text: starts at *p and leaves *p after it. */
+/* The same for a formula inside a longer text: starts at *p, ends before what cannot continue it (a newline always
+ * ends it), and leaves *p there. */
 NstStatus nst_formula_parse_at(NstCtx *ctx, NstExprs *exprs, const char **p, const NstDtype *arg_type, uint32_t n_args,
                                const NstFormulaWord *word, uint32_t n_words, NstDtype result_type,
                                const NstFormulaNames *names, NstExpr *result) NST_MUST_CHECK;
