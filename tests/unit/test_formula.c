@@ -353,7 +353,7 @@ static NstExpr pick(const NstExpr *pool, int n, NstDtype type)
 /* Grows a random expression of all operations and types that accept what is there. */
 static NstExpr random_expression(const NstDtype *type, uint32_t n_args, int steps)
 {
-    NstExpr pool[POOL];
+    NstExpr pool[POOL] = {{0}};
     int n = 0;
     for (uint32_t k = 0; k < n_args; k++) pool[n++] = nst_expr_arg(exprs, type[k], k);
     for (int step = 0; step < steps; step++) {
