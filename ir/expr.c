@@ -346,7 +346,7 @@ static void find_sym(void *arg, NstExpr e, const NstExprNode *node)
 bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym)
 {
     SymUse use = {exprs->dims, sym, false};
-    nst_expr_visit(exprs, e, find_sym, &use);
+    if (e.i != 0) nst_expr_visit(exprs, e, find_sym, &use);
     return use.found;
 }
 

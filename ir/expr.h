@@ -131,7 +131,7 @@ NstExpr nst_expr_subst_syms(NstExprs *exprs, NstExpr e, const NstDim *value_of, 
 /* Calls visit for every distinct node below and including e, operands first. */
 void nst_expr_visit(const NstExprs *exprs, NstExpr e, void (*visit)(void *arg, NstExpr e, const NstExprNode *node),
                     void *arg);
-/* True if sym occurs in an index of e. */
+/* True if sym occurs in an index of e (none: false). */
 bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym);
 /* Number of distinct operation nodes. */
 uint32_t nst_expr_cost(const NstExprs *exprs, NstExpr e);

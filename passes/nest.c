@@ -168,27 +168,6 @@ void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list)
     for (uint32_t k = 0; k < nest->n_outs; k++) add_once(module, list, nest->out[k].buffer);
 }
 
-typedef struct UseVisit {
-    const NstDims *dims;
-    NstSym sym;
-    bool found;
-} UseVisit;
-
-static void visit_use(void *arg, NstExpr e, const NstExprNode *node)
-{
-    UseVisit *visit = arg;
-    (void)e;
-    for (uint32_t k = 0; k < node->n_index && !visit->found; k++)
-        visit->found = nst_dim_uses(visit->dims, node->index[k], visit->sym);
-}
-
-bool nst_expr_uses_sym(const NstExprs *exprs, NstExpr e, NstSym sym)
-{
-    UseVisit visit = {nst_exprs_dims(exprs), sym, false};
-    if (e.i) nst_expr_visit(exprs, e, visit_use, &visit);
-    return visit.found;
-}
-
 static bool is_arg(const NstExprs *exprs, NstExpr e, uint32_t slot)
 {
     const NstExprNode *node = nst_expr(exprs, e);
