@@ -1,59 +1,18 @@
-/* formula.c: text -> expression.
+/* formula.c: text -> tree of a formula (formula_tree.h) -> expression.
  *
- * A formula is parsed to a small tree whose literals have no type yet, types are inferred bottom up while the
- * tree grows, and the tree is then built top down: a literal takes the type its siblings or the result ask
- * for.  Narrow operands are widened to their compute type only where an operation needs it, so that a formula
- * that just moves values moves bits.  Cost: linear in the text.  Grammar: see expr.h; precedence as in C. */
-#include "ir/formula_parse.h"
+ * A recursive descent with precedence as in C, bounded by NST_FORMULA_NESTING.  Cost: linear in the text.  Grammar: see
+ * expr.h. */
+#include "ir/formula_tree.h"
 
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include "ir/base/vec.h"
-
-#define MAX_DEPTH    512 /* operations chained within one another, a + b + c + ... included */
-#define SHOWN_TEXT   80  /* characters of a formula in an error */
-#define MAX_MESSAGE  256 /* characters */
 #define MAX_BINDINGS 65536
-#define LETTERS      26
 
-typedef enum TreeKind { TREE_LITERAL, TREE_LEAF, TREE_OP, TREE_CONVERT } TreeKind;
-
-typedef struct Literal {
-    bool negative, integral; /* integral: `magnitude` is exact */
-    uint64_t magnitude;
-    double value; /* without the sign; may be NaN */
-} Literal;
-
-typedef struct Tree {
-    TreeKind kind;
-    NstScalarOp op;   /* OP, CONVERT (CONVERT, CONVERT_SAT or BITCAST) */
-    NstDtype type;    /* of the result; NONE = only literals so far */
-    NstDtype operand; /* OP: type its operands are brought to; NONE = the type asked of the result, or the
-                         default */
-    bool fractional;  /* without a type: f32 is the default, not i64 */
-    int column, depth;
-    NstExpr leaf;
-    Literal literal;
-    struct Tree *arg[3];
-} Tree;
-
-typedef struct Parser {
-    NstCtx *ctx;
-    NstExprs *exprs;
-    NstArena *scratch;
-    const char *start, *p;
-    bool whole; /* the text is the formula: newlines are spaces, and it must end where the formula does */
-    int nesting;
-    const NstDtype *arg_type;
-    uint32_t n_args;
-    const NstFormulaWord *word;
-    uint32_t n_words;
-    const NstFormulaNames *names;
-    NST_VEC(NstExpr) bindings;
-} Parser;
+typedef NstFormulaTree Tree;
+typedef NstFormulaLiteral Literal;
+typedef NstFormulaParser Parser;
 
 typedef struct Name {
     const char *at;
@@ -61,21 +20,6 @@ typedef struct Name {
 } Name;
 
 static NstStatus parse_choice(Parser *parser, Tree **out);
-
-static NstStatus fail_at(Parser *parser, NstStatus code, int column, const char *format, ...) NST_PRINTF(4, 5);
-
-static NstStatus fail_at(Parser *parser, NstStatus code, int column, const char *format, ...)
-{
-    char message[MAX_MESSAGE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    size_t n = strcspn(parser->start, parser->whole ? "" : "\n");
-    bool cut = n > SHOWN_TEXT;
-    return nst_fail(parser->ctx, code, "formula '%.*s%s', column %d: %s", (int)(cut ? SHOWN_TEXT : n), parser->start,
-                    cut ? "..." : "", column, message);
-}
 
 static int column_of(const Parser *parser, const char *p)
 {
@@ -85,16 +29,6 @@ static int column_of(const Parser *parser, const char *p)
 static int column(const Parser *parser)
 {
     return column_of(parser, parser->p);
-}
-
-static const char *type_name(NstDtype type)
-{
-    return nst_dtype_info(type)->name;
-}
-
-static NstDtype type_of(const Parser *parser, NstExpr e)
-{
-    return nst_expr(parser->exprs, e)->type;
 }
 
 /* -- words of the text -------------------------------------------------------------------------------------
@@ -119,10 +53,12 @@ static NstStatus fail_expected(Parser *parser, const char *what)
 {
     skip_space(parser);
     char c = *parser->p;
-    if (c == '\0' || c == '\n') return fail_at(parser, NST_E_PARSE, column(parser), "expected %s, found the end", what);
+    if (c == '\0' || c == '\n')
+        return nst_formula_fail(parser, NST_E_PARSE, column(parser), "expected %s, found the end", what);
     if (!isprint((unsigned char)c))
-        return fail_at(parser, NST_E_PARSE, column(parser), "expected %s, found byte 0x%02x", what, (unsigned char)c);
-    return fail_at(parser, NST_E_PARSE, column(parser), "expected %s, found '%c'", what, c);
+        return nst_formula_fail(parser, NST_E_PARSE, column(parser), "expected %s, found byte 0x%02x", what,
+                                (unsigned char)c);
+    return nst_formula_fail(parser, NST_E_PARSE, column(parser), "expected %s, found '%c'", what, c);
 }
 
 static NstStatus expect(Parser *parser, char c)
@@ -149,221 +85,6 @@ static Name read_name(Parser *parser)
 static bool is_text(Name name, const char *text)
 {
     return strlen(text) == name.n && memcmp(text, name.at, name.n) == 0;
-}
-
-/* -- tree nodes with inferred types ------------------------------------------------------------------------
- */
-
-static Tree *new_tree(Parser *parser, TreeKind kind, int column_number)
-{
-    Tree *tree = NST_NEW(parser->scratch, Tree);
-    tree->kind = kind;
-    tree->column = column_number;
-    tree->depth = 1;
-    return tree;
-}
-
-static Tree *new_leaf(Parser *parser, NstExpr e, int column_number)
-{
-    Tree *tree = new_tree(parser, TREE_LEAF, column_number);
-    tree->leaf = e;
-    tree->type = type_of(parser, e);
-    return tree;
-}
-
-static Tree *new_literal(Parser *parser, Literal literal, int column_number)
-{
-    Tree *tree = new_tree(parser, TREE_LITERAL, column_number);
-    tree->literal = literal;
-    tree->fractional = !literal.integral;
-    return tree;
-}
-
-static NstStatus set_args(Parser *parser, Tree *tree, Tree *const *arg, int n)
-{
-    for (int k = 0; k < n; k++) {
-        tree->arg[k] = arg[k];
-        tree->fractional = tree->fractional || arg[k]->fractional;
-        if (tree->depth <= arg[k]->depth) tree->depth = arg[k]->depth + 1;
-    }
-    if (tree->depth <= MAX_DEPTH) return NST_OK;
-    return fail_at(parser, NST_E_LIMIT, tree->column, "more than %d operations within one another", MAX_DEPTH);
-}
-
-/* The one type operands first .. n-1 share: their compute type where they differ or `compute` asks for it.
- * NONE if all are literals; false if they do not fit together. */
-static bool common_type(Tree *const *arg, int first, int n, bool compute, NstDtype *type)
-{
-    bool literals = false, differ = false;
-    NstDtype raw = NST_DTYPE_NONE, widened = NST_DTYPE_NONE;
-    for (int k = first; k < n; k++) {
-        if (arg[k]->type == NST_DTYPE_NONE) {
-            literals = true;
-            continue;
-        }
-        NstDtype wide = nst_dtype_info(arg[k]->type)->compute;
-        if (widened != NST_DTYPE_NONE && wide != widened) return false;
-        differ = differ || (raw != NST_DTYPE_NONE && raw != arg[k]->type);
-        raw = arg[k]->type;
-        widened = wide;
-    }
-    *type = compute || literals || differ ? widened : raw;
-    return true;
-}
-
-static const char *rule_text(NstScalarRule rule)
-{
-    switch (rule) {
-    case NST_RULE_FLOAT: return "floats of one type";
-    case NST_RULE_TEST: return "a float";
-    case NST_RULE_INT: return "integers of one type";
-    case NST_RULE_INT_BOOL: return "integers or bools of one type";
-    case NST_RULE_NUMBER: return "numbers of one type";
-    case NST_RULE_BOOL: return "bools";
-    case NST_RULE_COMPARE: return "numbers or bools of one type";
-    case NST_RULE_SELECT: return "a bool and two values of one type";
-    case NST_RULE_DOT: return "i32";
-    default: return "operands";
-    }
-}
-
-static NstStatus fail_types(Parser *parser, NstScalarOp op, int column_number, Tree *const *arg, int n)
-{
-    char given[64] = "";
-    for (int k = 0; k < n; k++) {
-        size_t used = strlen(given);
-        snprintf(given + used, sizeof given - used, "%s%s", k ? ", " : "",
-                 arg[k]->type == NST_DTYPE_NONE ? "literal" : type_name(arg[k]->type));
-    }
-    const NstScalarInfo *info = nst_scalar_info(op);
-    return fail_at(parser, NST_E_TYPE, column_number, "'%s' of (%s); allowed: %s", info->text, given,
-                   rule_text(info->rule));
-}
-
-/* The tree of an operation, its operand and result types inferred. */
-static NstStatus new_op(Parser *parser, NstScalarOp op, int column_number, Tree *const *arg, int n, Tree **out)
-{
-    const NstScalarInfo *info = nst_scalar_info(op);
-    Tree *tree = new_tree(parser, TREE_OP, column_number);
-    tree->op = op;
-    NST_TRY(set_args(parser, tree, arg, n));
-    bool select = info->rule == NST_RULE_SELECT,
-         to_bool = info->rule == NST_RULE_COMPARE || info->rule == NST_RULE_TEST;
-    if (n != info->arity || (select && arg[0]->type != NST_BOOL) ||
-        !common_type(arg, select ? 1 : 0, n, !select, &tree->operand))
-        return fail_types(parser, op, column_number, arg, n);
-    tree->fractional = !to_bool && (tree->fractional || info->rule == NST_RULE_FLOAT);
-    if (tree->operand != NST_DTYPE_NONE) {
-        const NstDtype operand[3] = {select ? NST_BOOL : tree->operand, tree->operand, tree->operand};
-        tree->type = nst_scalar_result(op, operand, n);
-        if (tree->type == NST_DTYPE_NONE) return fail_types(parser, op, column_number, arg, n);
-    } else if (to_bool) {
-        tree->operand = info->rule == NST_RULE_TEST || arg[0]->fractional || arg[n - 1]->fractional ? NST_F32 : NST_I64;
-        tree->type = NST_BOOL;
-    }
-    *out = tree;
-    return NST_OK;
-}
-
-/* -- building ----------------------------------------------------------------------------------------------
- */
-
-/* True and *value set if the literal is exactly representable in the integer type. */
-static bool literal_to_int(const Literal *literal, NstDtype type, NstScalar *value)
-{
-    uint64_t magnitude = literal->magnitude;
-    if (!literal->integral) {
-        if (!(literal->value < 18446744073709551616.0) || literal->value != trunc(literal->value)) return false;
-        magnitude = (uint64_t)literal->value;
-    }
-    *value = nst_scalar_normal(type, (NstScalar){.bits = literal->negative ? 0 - magnitude : magnitude});
-    bool negative = nst_dtype_is_signed(type) && value->i < 0;
-    uint64_t kept = negative ? 0 - value->bits : value->bits;
-    return kept == magnitude && (magnitude == 0 || negative == literal->negative);
-}
-
-static double literal_to_double(const Literal *literal)
-{
-    double value = literal->integral ? (double)literal->magnitude : literal->value;
-    return literal->negative ? -value : value;
-}
-
-static NstStatus build_literal(Parser *parser, const Literal *literal, int column_number, NstDtype type, NstExpr *out)
-{
-    NstScalar value = {0};
-    if (nst_dtype_is_float(type)) {
-        *out = nst_expr_float(parser->exprs, type, literal_to_double(literal));
-        return NST_OK;
-    }
-    bool raw = type == NST_STR || type == NST_C64; /* handles and pairs have no literals but their bits */
-    if (raw && literal->integral && !literal->negative) {
-        *out = nst_expr_const(parser->exprs, type, (NstScalar){.bits = literal->magnitude});
-        return NST_OK;
-    }
-    if (!nst_dtype_is_int(type) || !literal_to_int(literal, type, &value))
-        return fail_at(parser, NST_E_TYPE, column_number, "literal %.17g does not fit %s", literal_to_double(literal),
-                       type_name(type));
-    *out = nst_expr_const(parser->exprs, type, value);
-    return NST_OK;
-}
-
-static NstStatus build(Parser *parser, const Tree *tree, NstDtype want, NstExpr *out);
-
-/* The tree's value brought to exactly `type`. */
-static NstStatus build_as(Parser *parser, const Tree *tree, NstDtype type, NstExpr *out)
-{
-    NST_TRY(build(parser, tree, type, out));
-    if (type_of(parser, *out) != type) *out = nst_expr_convert(parser->exprs, type, *out, false);
-    return NST_OK;
-}
-
-static NstStatus build_convert(Parser *parser, const Tree *tree, NstExpr *out)
-{
-    const Tree *arg = tree->arg[0];
-    NstDtype natural = arg->type != NST_DTYPE_NONE ? arg->type : arg->fractional ? NST_F64 : NST_I64;
-    NST_TRY(build(parser, arg, natural, out));
-    if (tree->op == NST_OP_BITCAST)
-        *out = nst_expr_bitcast(parser->exprs, tree->type, *out);
-    else
-        *out = nst_expr_convert(parser->exprs, tree->type, *out, tree->op == NST_OP_CONVERT_SAT);
-    return NST_OK;
-}
-
-/* want: the type for literals; a compute type.  Depth is bounded by MAX_DEPTH. */
-static NstStatus build(Parser *parser, const Tree *tree, NstDtype want, NstExpr *out)
-{
-    switch (tree->kind) {
-    case TREE_LITERAL: return build_literal(parser, &tree->literal, tree->column, want, out);
-    case TREE_LEAF: *out = tree->leaf; return NST_OK;
-    case TREE_CONVERT: return build_convert(parser, tree, out);
-    case TREE_OP: break;
-    }
-    const NstScalarInfo *info = nst_scalar_info(tree->op);
-    NstDtype type = tree->operand != NST_DTYPE_NONE ? tree->operand : want, operand[3] = {type, type, type};
-    if (info->rule == NST_RULE_SELECT) operand[0] = NST_BOOL;
-    if (nst_scalar_result(tree->op, operand, info->arity) == NST_DTYPE_NONE)
-        return fail_at(parser, NST_E_TYPE, tree->column, "'%s' of literals where %s is needed; allowed: %s", info->text,
-                       type_name(type), rule_text(info->rule));
-    NstExpr arg[3] = {{0}, {0}, {0}};
-    for (int k = 0; k < info->arity; k++) NST_TRY(build_as(parser, tree->arg[k], operand[k], &arg[k]));
-    *out = nst_expr_make(parser->exprs, tree->op, NST_DTYPE_NONE, arg);
-    return NST_OK;
-}
-
-/* The value of a whole formula (result NONE: its own type). */
-static NstStatus build_result(Parser *parser, const Tree *tree, NstDtype result, NstExpr *out)
-{
-    NstDtype wanted = nst_dtype_info(result)->compute, own = tree->fractional ? NST_F32 : NST_I64;
-    NST_TRY(build(parser, tree, wanted != NST_DTYPE_NONE ? wanted : own, out));
-    NstDtype type = type_of(parser, *out);
-    if (result == NST_DTYPE_NONE || type == result) return NST_OK;
-    bool rounds = (nst_dtype_is_float(type) && nst_dtype_is_float(result)) ||
-                  (nst_dtype_is_int(type) && nst_dtype_is_int(result));
-    if (!rounds)
-        return fail_at(parser, NST_E_TYPE, 1, "the formula gives %s where %s is needed", type_name(type),
-                       type_name(result));
-    *out = nst_expr_convert(parser->exprs, result, *out, false);
-    return NST_OK;
 }
 
 /* -- literals ----------------------------------------------------------------------------------------------
@@ -400,18 +121,19 @@ static NstStatus read_suffix(Parser *parser, NstDtype *type)
     if (name.n == 0) return NST_OK;
     *type = nst_dtype_parse(name.at, name.n);
     if (*type != NST_DTYPE_NONE) return NST_OK;
-    return fail_at(parser, NST_E_PARSE, column_of(parser, at), "'%.*s' is no element type", (int)name.n, name.at);
+    return nst_formula_fail(parser, NST_E_PARSE, column_of(parser, at), "'%.*s' is no element type", (int)name.n,
+                            name.at);
 }
 
 static NstStatus finish_literal(Parser *parser, Literal literal, NstDtype type, int column_number, Tree **out)
 {
     if (type == NST_DTYPE_NONE) {
-        *out = new_literal(parser, literal, column_number);
+        *out = nst_formula_literal(parser, literal, column_number);
         return NST_OK;
     }
     NstExpr e;
-    NST_TRY(build_literal(parser, &literal, column_number, type, &e));
-    *out = new_leaf(parser, e, column_number);
+    NST_TRY(nst_formula_build_literal(parser, &literal, column_number, type, &e));
+    *out = nst_formula_leaf(parser, e, column_number);
     return NST_OK;
 }
 
@@ -428,7 +150,8 @@ static NstStatus parse_number(Parser *parser, bool negative, Tree **out)
         if (!end) return fail_expected(parser, "a number");
         parser->p = end;
     } else if (!fits) {
-        return fail_at(parser, NST_E_PARSE, column_of(parser, at), "a hexadecimal literal has at most 64 bits");
+        return nst_formula_fail(parser, NST_E_PARSE, column_of(parser, at),
+                                "a hexadecimal literal has at most 64 bits");
     }
     NstDtype type;
     NST_TRY(read_suffix(parser, &type));
@@ -451,7 +174,7 @@ static Tree *word_tree(Parser *parser, NstExpr value, int column_number)
     const NstExprNode *node = nst_expr(parser->exprs, value);
     bool is_float = node->type == NST_F32 || node->type == NST_F64;
     if (node->op != NST_OP_CONST || (!is_float && !nst_dtype_is_int(node->type)))
-        return new_leaf(parser, value, column_number);
+        return nst_formula_leaf(parser, value, column_number);
     Literal literal = {.integral = !is_float};
     if (is_float) {
         literal.negative = signbit(node->imm.f) != 0;
@@ -460,7 +183,7 @@ static Tree *word_tree(Parser *parser, NstExpr value, int column_number)
         literal.negative = nst_dtype_is_signed(node->type) && node->imm.i < 0;
         literal.magnitude = literal.negative ? 0 - node->imm.bits : node->imm.bits;
     }
-    return new_literal(parser, literal, column_number);
+    return nst_formula_literal(parser, literal, column_number);
 }
 
 /* -- operands ----------------------------------------------------------------------------------------------
@@ -507,19 +230,19 @@ static NstStatus parse_load(Parser *parser, Name name, Tree **out)
     NstDtype type = NST_DTYPE_NONE;
     bool known = parser->names && parser->names->find_buffer &&
                  parser->names->find_buffer(parser->names->arg, name.at, name.n, &buffer, &type);
-    if (!known) return fail_at(parser, NST_E_PARSE, at, "no buffer is named '%.*s'", (int)name.n, name.at);
+    if (!known) return nst_formula_fail(parser, NST_E_PARSE, at, "no buffer is named '%.*s'", (int)name.n, name.at);
     if (accept(parser, '.')) {
         Name word = read_name(parser);
         type = nst_dtype_parse(word.at, word.n);
         if (type == NST_DTYPE_NONE)
-            return fail_at(parser, NST_E_PARSE, column_of(parser, word.at), "'%.*s' is no element type", (int)word.n,
-                           word.at);
+            return nst_formula_fail(parser, NST_E_PARSE, column_of(parser, word.at), "'%.*s' is no element type",
+                                    (int)word.n, word.at);
     }
     NST_TRY(expect(parser, '['));
     NstDim *dim;
     uint32_t n;
     NST_TRY(parse_dims(parser, ']', &dim, &n));
-    *out = new_leaf(parser, nst_expr_load(parser->exprs, type, buffer, dim, n), at);
+    *out = nst_formula_leaf(parser, nst_expr_load(parser->exprs, type, buffer, dim, n), at);
     return NST_OK;
 }
 
@@ -530,27 +253,14 @@ static NstStatus parse_convert(Parser *parser, NstScalarOp op, int at, Tree **ou
     Name word = read_name(parser);
     NstDtype to = nst_dtype_parse(word.at, word.n);
     if (to == NST_DTYPE_NONE)
-        return fail_at(parser, NST_E_PARSE, column_of(parser, word.at), "'%.*s' is no element type", (int)word.n,
-                       word.at);
+        return nst_formula_fail(parser, NST_E_PARSE, column_of(parser, word.at), "'%.*s' is no element type",
+                                (int)word.n, word.at);
     NST_TRY(expect(parser, '>'));
     NST_TRY(expect(parser, '('));
-    Tree *tree = new_tree(parser, TREE_CONVERT, at), *arg;
+    Tree *arg;
     NST_TRY(parse_choice(parser, &arg));
     NST_TRY(expect(parser, ')'));
-    tree->op = op;
-    tree->type = to;
-    NST_TRY(set_args(parser, tree, &arg, 1));
-    NstDtype from = arg->type;
-    bool literal = from == NST_DTYPE_NONE && op != NST_OP_BITCAST, cast = op == NST_OP_BITCAST;
-    bool allowed = literal ? nst_scalar_can_convert(to, NST_F64)
-                           : from != NST_DTYPE_NONE &&
-                                 (cast ? nst_scalar_can_bitcast(to, from) : nst_scalar_can_convert(to, from));
-    if (!allowed)
-        return fail_at(parser, NST_E_TYPE, at, "'%s' from %s to %s; allowed: %s", nst_scalar_info(op)->text,
-                       from == NST_DTYPE_NONE ? "a literal" : type_name(from), type_name(to),
-                       cast ? "numbers of equal width" : "numbers and bools");
-    *out = tree;
-    return NST_OK;
+    return nst_formula_cast(parser, op, to, at, arg, out);
 }
 
 static NstStatus parse_call(Parser *parser, NstScalarOp op, int at, Tree **out)
@@ -562,15 +272,15 @@ static NstStatus parse_call(Parser *parser, NstScalarOp op, int at, Tree **out)
     int n = 0;
     do {
         if (n == info->arity)
-            return fail_at(parser, NST_E_PARSE, column(parser), "'%s' takes %d operand%s", info->text, info->arity,
-                           info->arity == 1 ? "" : "s");
+            return nst_formula_fail(parser, NST_E_PARSE, column(parser), "'%s' takes %d operand%s", info->text,
+                                    info->arity, info->arity == 1 ? "" : "s");
         NST_TRY(parse_choice(parser, &arg[n++]));
     } while (accept(parser, ','));
     if (n < info->arity)
-        return fail_at(parser, NST_E_PARSE, column(parser), "'%s' takes %d operands, given %d", info->text, info->arity,
-                       n);
+        return nst_formula_fail(parser, NST_E_PARSE, column(parser), "'%s' takes %d operands, given %d", info->text,
+                                info->arity, n);
     NST_TRY(expect(parser, ')'));
-    return new_op(parser, op, at, arg, n, out);
+    return nst_formula_op(parser, op, at, arg, n, out);
 }
 
 static NstStatus parse_index(Parser *parser, int at, Tree **out)
@@ -580,7 +290,7 @@ static NstStatus parse_index(Parser *parser, int at, Tree **out)
     skip_space(parser);
     NST_TRY(parse_dim(parser, &dim));
     NST_TRY(expect(parser, ')'));
-    *out = new_leaf(parser, nst_expr_index(parser->exprs, dim), at);
+    *out = nst_formula_leaf(parser, nst_expr_index(parser->exprs, dim), at);
     return NST_OK;
 }
 
@@ -605,7 +315,7 @@ static bool arg_slot(Name name, uint32_t *slot)
         if (!isdigit((unsigned char)name.at[k])) return false;
         *slot = *slot * 10 + (uint32_t)(name.at[k] - '0');
     }
-    return *slot >= LETTERS;
+    return *slot >= NST_FORMULA_LETTERS;
 }
 
 static NstStatus parse_plain_name(Parser *parser, Name name, Tree **out)
@@ -615,17 +325,17 @@ static NstStatus parse_plain_name(Parser *parser, Name name, Tree **out)
     NstDtype type;
     Literal literal = {0};
     if (arg_slot(name, &slot) && slot < parser->n_args) {
-        *out = new_leaf(parser, nst_expr_arg(parser->exprs, parser->arg_type[slot], slot), at);
+        *out = nst_formula_leaf(parser, nst_expr_arg(parser->exprs, parser->arg_type[slot], slot), at);
     } else if (is_text(name, "true") || is_text(name, "false")) {
-        *out = new_leaf(parser, nst_expr_int(parser->exprs, NST_BOOL, name.at[0] == 't'), at);
+        *out = nst_formula_leaf(parser, nst_expr_int(parser->exprs, NST_BOOL, name.at[0] == 't'), at);
     } else if (special_literal(name, &literal, &type)) {
         return finish_literal(parser, literal, type, at, out);
     } else if (parser->names && parser->names->find_let &&
                parser->names->find_let(parser->names->arg, name.at, name.n, &id, &type)) {
-        *out = new_leaf(parser, nst_expr_let(parser->exprs, type, id), at);
+        *out = nst_formula_leaf(parser, nst_expr_let(parser->exprs, type, id), at);
     } else {
-        return fail_at(parser, NST_E_PARSE, at, "unknown name '%.*s' (the formula has %u operand%s)", (int)name.n,
-                       name.at, parser->n_args, parser->n_args == 1 ? "" : "s");
+        return nst_formula_fail(parser, NST_E_PARSE, at, "unknown name '%.*s' (the formula has %u operand%s)",
+                                (int)name.n, name.at, parser->n_args, parser->n_args == 1 ? "" : "s");
     }
     return NST_OK;
 }
@@ -645,7 +355,8 @@ static NstStatus parse_name(Parser *parser, Tree **out)
     NstScalarRule rule = nst_scalar_info(op)->rule;
     bool typed = rule == NST_RULE_CONVERT || rule == NST_RULE_BITCAST;
     if (op != NST_OP_NONE && *parser->p == (typed ? '<' : '(')) return parse_call(parser, op, at, out);
-    if (*parser->p == '(') return fail_at(parser, NST_E_PARSE, at, "unknown operation '%.*s'", (int)name.n, name.at);
+    if (*parser->p == '(')
+        return nst_formula_fail(parser, NST_E_PARSE, at, "unknown operation '%.*s'", (int)name.n, name.at);
     return parse_plain_name(parser, name, out);
 }
 
@@ -658,8 +369,8 @@ static NstStatus parse_binding_use(Parser *parser, Tree **out)
     if (!isdigit((unsigned char)*parser->p)) return fail_expected(parser, "the number of a binding");
     bool fits = read_digits(parser, 10, &k);
     if (!fits || k >= parser->bindings.n)
-        return fail_at(parser, NST_E_PARSE, at, "no binding of that number stands before");
-    *out = new_leaf(parser, parser->bindings.at[k], at);
+        return nst_formula_fail(parser, NST_E_PARSE, at, "no binding of that number stands before");
+    *out = nst_formula_leaf(parser, parser->bindings.at[k], at);
     return NST_OK;
 }
 
@@ -683,7 +394,7 @@ static NstStatus parse_operand(Parser *parser, Tree **out)
 static NstStatus enter(Parser *parser)
 {
     if (++parser->nesting <= NST_FORMULA_NESTING) return NST_OK;
-    return fail_at(parser, NST_E_LIMIT, column(parser), "nesting deeper than %d", NST_FORMULA_NESTING);
+    return nst_formula_fail(parser, NST_E_LIMIT, column(parser), "nesting deeper than %d", NST_FORMULA_NESTING);
 }
 
 /* A literal right after a minus takes the sign itself; *out stays NULL if there is none. */
@@ -721,10 +432,10 @@ static NstStatus parse_prefix(Parser *parser, Tree **out)
         return NST_OK;
     }
     if (c != '-' && (arg->type == NST_BOOL) != (c == '!'))
-        return fail_at(parser, NST_E_TYPE, at, "'%c' of %s; allowed: %s", c,
-                       arg->type == NST_DTYPE_NONE ? "a literal" : type_name(arg->type),
-                       c == '!' ? "a bool" : "an integer");
-    return new_op(parser, c == '-' ? NST_OP_NEG : NST_OP_NOT, at, &arg, 1, out);
+        return nst_formula_fail(parser, NST_E_TYPE, at, "'%c' of %s; allowed: %s", c,
+                                arg->type == NST_DTYPE_NONE ? "a literal" : nst_dtype_info(arg->type)->name,
+                                c == '!' ? "a bool" : "an integer");
+    return nst_formula_op(parser, c == '-' ? NST_OP_NEG : NST_OP_NOT, at, &arg, 1, out);
 }
 
 static const struct Infix {
@@ -774,14 +485,14 @@ static NstStatus parse_infix(Parser *parser, int least, Tree **out)
     for (const struct Infix *infix; (infix = peek_infix(parser, &n)) != NULL && infix->precedence >= least;) {
         int at = column(parser);
         if (is_compare(infix) && infix->precedence == compared)
-            return fail_at(parser, NST_E_PARSE, at, "comparisons do not chain: use parentheses");
+            return nst_formula_fail(parser, NST_E_PARSE, at, "comparisons do not chain: use parentheses");
         parser->p += n;
         Tree *arg[2] = {*out, NULL};
         NST_TRY(parse_infix(parser, infix->precedence + 1, &arg[1]));
         bool logical = infix->alias && (infix->op == NST_OP_OR || infix->op == NST_OP_AND);
         if (logical && (arg[0]->type != NST_BOOL || arg[1]->type != NST_BOOL))
-            return fail_at(parser, NST_E_TYPE, at, "'%s' takes two bools", infix->alias);
-        NST_TRY(new_op(parser, infix->op, at, arg, 2, out));
+            return nst_formula_fail(parser, NST_E_TYPE, at, "'%s' takes two bools", infix->alias);
+        NST_TRY(nst_formula_op(parser, infix->op, at, arg, 2, out));
         compared = is_compare(infix) ? infix->precedence : 0;
     }
     return NST_OK;
@@ -799,7 +510,7 @@ static NstStatus parse_choice(Parser *parser, Tree **out)
         NST_TRY(parse_choice(parser, &arg[1]));
         NST_TRY(expect(parser, ':'));
         NST_TRY(parse_choice(parser, &arg[2]));
-        NST_TRY(new_op(parser, NST_OP_SELECT, at, arg, 3, out));
+        NST_TRY(nst_formula_op(parser, NST_OP_SELECT, at, arg, 3, out));
     }
     parser->nesting--;
     return NST_OK;
@@ -823,11 +534,12 @@ static NstStatus parse_bindings(Parser *parser)
             return NST_OK;
         }
         if (!fits || k != parser->bindings.n || k >= MAX_BINDINGS)
-            return fail_at(parser, NST_E_PARSE, column_of(parser, at), "binding %u expected", parser->bindings.n);
+            return nst_formula_fail(parser, NST_E_PARSE, column_of(parser, at), "binding %u expected",
+                                    parser->bindings.n);
         Tree *tree;
         NstExpr value;
         NST_TRY(parse_choice(parser, &tree));
-        NST_TRY(build_result(parser, tree, NST_DTYPE_NONE, &value));
+        NST_TRY(nst_formula_build(parser, tree, NST_DTYPE_NONE, &value));
         NST_TRY(expect(parser, ';'));
         nst_vec_push(parser->scratch, &parser->bindings, value);
     }
@@ -840,7 +552,7 @@ static NstStatus parse(Parser *parser, NstDtype result_type, NstExpr *result)
     NST_TRY(parse_choice(parser, &tree));
     skip_space(parser);
     if (parser->whole && *parser->p != '\0') return fail_expected(parser, "an operator or the end");
-    return build_result(parser, tree, result_type, result);
+    return nst_formula_build(parser, tree, result_type, result);
 }
 
 static NstStatus parse_with_scratch(Parser *parser, NstDtype result_type, NstExpr *result)

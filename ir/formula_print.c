@@ -3,7 +3,7 @@
  * A subexpression used more than once, or nested deeper than the parser allows, is printed once as a binding
  * (`$0 = a * b; $0 + $0`), so that the text is linear in the distinct nodes.  A literal carries its type only
  * where the operand beside it does not give it. */
-#include "ir/formula_parse.h"
+#include "ir/formula_tree.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -14,7 +14,6 @@
 #define INLINE_OPS   4  /* a shared subexpression of at most this many operations is printed again instead of bound */
 #define INLINE_DEPTH 24 /* each level costs the parser at most two of NST_FORMULA_NESTING */
 #define UNBOUND      UINT32_MAX
-#define LETTERS      26
 
 typedef struct Info {
     NstExpr e;
@@ -175,7 +174,7 @@ static void print_leaf(Printer *printer, const NstExprNode *node, bool typed)
     switch (node->op) {
     case NST_OP_CONST: print_const(printer, node, typed); return;
     case NST_OP_ARG:
-        if (node->ref < LETTERS)
+        if (node->ref < NST_FORMULA_LETTERS)
             nst_text_add(printer->text, "%c", (char)('a' + node->ref));
         else
             nst_text_add(printer->text, "a%u", node->ref);
