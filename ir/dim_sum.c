@@ -126,28 +126,43 @@ static bool join_mod_with_div(NstDims *dims, NstDimSum *sum, NstDimTerm mod)
     return false;
 }
 
-/* k*mod(x, a) + k*a*mod(y, b) = k*mod(x + a*(y - floordiv(x, a)), a*b) when y contains floordiv(x, a). */
+/* A factor of the atom that is a mod other than `except`; none if there is none. */
+static NstDim find_mod(const NstDims *dims, NstDim atom, NstDim except)
+{
+    const NstDim *factor;
+    uint32_t n = nst_dim_factors(dims, &atom, &factor);
+    for (uint32_t k = 0; k < n; k++)
+        if (factor[k].i != except.i && nst_dim_entry(dims, factor[k])->node.op == NST_DIM_MOD) return factor[k];
+    return (NstDim){0};
+}
+
+static bool never_negative(NstDims *dims, NstDim dim)
+{
+    int64_t lo, hi;
+    nst_dim_bounds(dims, dim, &lo, &hi);
+    return lo >= 0;
+}
+
+/* For a, b > 0: k*mod(x, a) + k*a*mod(y, b) = k*mod(x + a*(y - floordiv(x, a)), a*b), if y contains floordiv(x, a). */
 static bool join_mod_with_mod(NstDims *dims, NstDimSum *sum, NstDimTerm mod)
 {
     const NstDimNode *node = nst_dim_node(dims, mod.atom);
-    int64_t a, b, outer, product;
-    if (!nst_dim_is_const(dims, node->arg[1], &a) || a <= 0 || __builtin_mul_overflow(a, mod.coef, &outer))
-        return false;
-    NstDim div = nst_dim_find_binary(dims, NST_DIM_FLOORDIV, node->arg[0], node->arg[1]);
-    if (div.i == 0) return false;
+    NstDim x = node->arg[0], a = node->arg[1], div = nst_dim_find_binary(dims, NST_DIM_FLOORDIV, x, a);
+    if (div.i == 0 || !never_negative(dims, a)) return false;
     for (uint32_t k = 0; k < sum->n; k++) {
-        const NstDimNode *other = nst_dim_node(dims, sum->at[k].atom);
+        NstDim other = find_mod(dims, sum->at[k].atom, mod.atom);
         NstDimSum inner;
-        if (sum->at[k].coef != outer || other->op != NST_DIM_MOD) continue;
-        if (!nst_dim_is_const(dims, other->arg[1], &b) || b <= 0 || __builtin_mul_overflow(a, b, &product)) continue;
-        nst_dim_to_sum(dims, other->arg[0], &inner);
-        if (nst_dim_sum_coef(&inner, div) != 1) continue;
-        NstDim rest = nst_dim_sub(dims, other->arg[0], div);
-        NstDim joined = nst_dim_add(dims, node->arg[0], nst_dim_mul_const(dims, rest, a));
-        joined = nst_dim_mod(dims, joined, nst_dim_const(dims, product));
+        if (other.i == 0) continue;
+        NstDim y = nst_dim_node(dims, other)->arg[0], b = nst_dim_node(dims, other)->arg[1];
+        nst_dim_to_sum(dims, y, &inner);
+        if (nst_dim_sum_coef(&inner, div) != 1 || !never_negative(dims, b)) continue;
+        NstDim whole = plain_product(dims, a, other);
+        if (!contains(dims, sum, whole, mod.coef)) continue;
+        NstDim joined = nst_dim_add(dims, x, nst_dim_mul(dims, nst_dim_sub(dims, y, div), a));
+        joined = nst_dim_mod(dims, joined, nst_dim_mul(dims, a, b));
         NstDimSum saved = *sum;
         if (exchange(dims, sum, mod.atom, mod.coef, joined, mod.coef) &&
-            exchange(dims, sum, saved.at[k].atom, outer, joined, 0))
+            exchange(dims, sum, whole, mod.coef, joined, 0))
             return true;
         *sum = saved;
     }
