@@ -140,8 +140,8 @@ bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim 
 NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n,
                        int64_t *value) NST_MUST_CHECK;
 
-/* Text: "n", "4*n + 16", "floordiv(n + 1, 2)", "min(n, 7)"; a name that is no identifier is quoted.  Symbols print by
- * name, INDEX ones through name_of (may be NULL: "name#id").  Parse reads the same form; unknown names go to find
+/* Text: "n", "4*n + 16", "floordiv(n + 1, 2)", "min(n, 7)"; a name that is no identifier is quoted.  Symbols print
+ * through name_of; where it is NULL or gives NULL, by their name, INDEX ones as "name#id".  Parse reads the same form; unknown names go to find
  * (NULL: nst_dims_find_sym; returns none = error). */
 void nst_dim_print(NstText *text, const NstDims *dims, NstDim dim, const char *(*name_of)(void *arg, NstSym sym),
                    void *arg);

@@ -23,19 +23,23 @@ static bool name_char(char c)
     return name_start(c) || (c >= '0' && c <= '9') || c == '.' || c == '#' || c == '$';
 }
 
+/* A name goes on at c: not where ".." follows, the range sign of texts around a dim. */
+static bool takes_char(const char *c)
+{
+    return name_char(*c) && !(c[0] == '.' && (c[1] == '.' || c[1] == '\0'));
+}
+
 static void print_name(const Printer *p, NstSym sym)
 {
     const NstSymInfo *info = nst_dims_sym_info(p->dims, sym);
-    const char *name = info->name;
-    if (info->kind == NST_SYM_INDEX) {
-        if (!p->name_of) {
-            nst_text_add(p->text, "%s#%u", name_start(name[0]) ? name : "i", sym.i);
-            return;
-        }
-        name = p->name_of(p->arg, sym);
+    const char *name = p->name_of ? p->name_of(p->arg, sym) : NULL;
+    if (!name && info->kind == NST_SYM_INDEX) {
+        nst_text_add(p->text, "%s#%u", name_start(info->name[0]) ? info->name : "i", sym.i);
+        return;
     }
+    if (!name) name = info->name;
     bool plain = name_start(name[0]);
-    for (const char *c = name; *c && plain; c++) plain = name_char(*c);
+    for (const char *c = name; *c && plain; c++) plain = takes_char(c);
     if (plain)
         nst_text_add(p->text, "%s", name);
     else
@@ -188,7 +192,7 @@ static NstStatus parse_name(Parser *p, NstDim *dim)
                                  {"min", nst_dim_min},
                                  {"max", nst_dim_max}};
     const char *name = p->p;
-    while (name_char(*p->p)) p->p++;
+    while (takes_char(p->p)) p->p++;
     size_t n = (size_t)(p->p - name);
     skip_space(p);
     if (*p->p != '(') return parse_symbol(p, name, n, dim);

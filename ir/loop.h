@@ -201,6 +201,8 @@ void nst_kernel_collect_params(NstKernel *kernel);
 uint32_t nst_kernel_let(NstKernel *kernel, const char *name, NstDtype type);
 /* A new loop variable with bounds begin <= v <= end - 1 known to the prover. */
 NstSym nst_kernel_index(NstKernel *kernel, const char *name, NstDim begin, NstDim end);
+/* Restates the bounds of a loop variable after its loop's changed. */
+void nst_kernel_index_bounds(NstKernel *kernel, NstSym var, NstDim begin, NstDim end);
 
 /* Layouts. */
 NstLayout nst_layout_row_major(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape);
@@ -212,6 +214,8 @@ NstLayout nst_layout_blocked(NstArena *arena, NstDims *dims, NstDtype dtype, int
                              const int *order, int blocked, int64_t block);
 /* Element offset of a logical index. */
 NstDim nst_layout_offset(NstDims *dims, const NstLayout *layout, const NstDim *index);
+/* Extent of part k in a dense layout: its modulus, or the axis with its halo on both sides divided by the divisor, rounded up. */
+NstDim nst_layout_extent(NstDims *dims, const NstLayout *layout, const NstDim *shape, uint32_t k);
 /* True when elements of consecutive logical index along the last axis are adjacent and all is dense. */
 bool nst_layout_is_row_major(NstDims *dims, const NstLayout *layout, int rank, const NstDim *shape);
 
@@ -234,8 +238,8 @@ NstStmt *nst_stmt_assert(NstKernel *kernel, NstExpr condition, const char *messa
 NstStmt *nst_stmt_call(NstKernel *kernel, uint32_t helper, const NstExpr *arg, uint32_t n_args, const NstBuf *buffer,
                        uint32_t n_buffers);
 void nst_block_add(NstKernel *kernel, NstBlock *block, NstStmt *stmt);
-/* A deep copy of a statement with symbols, buffers and lets of `kernel` replaced: NULL tables keep. Fresh loop variables are
- * made for the loops inside when `fresh` is set. */
+/* A deep copy of a statement with symbols replaced: sym_value[sym.i] (none = keep) for sym.i < n_syms; NULL keeps all.  With
+ * `fresh` everything the statement defines (loop variables, index-lets, lets, buffers of allocs) is defined anew in the copy. */
 NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstDim *sym_value, uint32_t n_syms, bool fresh);
 /* Visits every statement, outer before inner, in order. */
 void nst_block_visit(NstBlock *block, void (*visit)(void *arg, NstStmt *stmt, int depth), void *arg);
