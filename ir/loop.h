@@ -15,7 +15,7 @@
  *   runs on thread 0 only, except let / index-let (all threads) and alloc (per space).  There is no implied barrier
  *   after a parallel loop: `barrier` is a statement.
  * - REG buffers are register tiles: after unrolling every index is a constant, but for the variable of an enclosing VECTOR
- *   loop on the last axis, which then is the lane.  SCRATCH is memory private to a thread, SHARED one memory for all
+ *   loop on the last axis, which then is the lane (plus a constant: lanes shifted, for trees over lanes).  SCRATCH is memory private to a thread, SHARED one memory for all
  *   threads of the kernel; both are uninitialised, and live from their alloc to the end of its block.
  * - `store` writes one or several buffers at one index at once (all values first).  With `merge` set it is a reduction update:
  *   it says how two partial states combine and what the neutral state is, so that scheduling may split the reduction.
