@@ -125,6 +125,8 @@ NstAxis nst_nest_axis(NstModule *module, const char *name, NstDim extent);
 /* Replaces symbols (axis vars) in every expression and index of the nest. */
 void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n);
 NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no common axes */
+/* Puts a group before the one at position `at`. */
+void nst_module_insert_group(NstModule *module, NstGroup *group, uint32_t at);
 
 /* Buffers read / written by a nest, each once. */
 typedef NST_VEC(NstBuf) NstBufList;

@@ -9,6 +9,8 @@
 enum { IN_PLACE_BYTES = 512 << 10 };
 /* Fewer rows than this never repay packing an operand at run time. */
 enum { ROWS_TO_REPAY = 48 };
+/* Stands for an extent that is not known. */
+enum { TYPICAL_EXTENT = 256 };
 /* Rows of a packed panel to prefetch ahead (measurements.md: 8 k). */
 enum { PREFETCH_ROWS = 8 };
 
@@ -42,10 +44,11 @@ typedef struct PackAxes {
     int n, first_k, n_k;
 } PackAxes;
 
-static bool collect_axes(NstModule *module, const NstNest *nest, NstExpr b, int col_axis, PackAxes *axes)
+static bool collect_axes(NstModule *module, const NstNest *nest, NstExpr b, int col_axis, uint32_t n_common,
+                         PackAxes *axes)
 {
     *axes = (PackAxes){0};
-    for (uint32_t k = 0; k < nest->n_axes; k++) {
+    for (uint32_t k = n_common; k < nest->n_axes; k++) {
         if ((int)k == col_axis || !nst_expr_uses_sym(module->exprs, b, nest->axis[k].var)) continue;
         if (axes->n == NST_MAX_RANK) return false;
         axes->axis[axes->n++] = nest->axis[k];
@@ -94,11 +97,15 @@ static NstLayout panel_layout(NstModule *module, NstDtype dtype, const PackAxes 
                        .bits = 8 * nst_dtype_info(dtype)->bytes};
 }
 
-static NstNest *pack_nest(NstModule *module, const NstNest *nest, const PackAxes *axes, NstExpr b, NstBuf packed)
+/* The nest that fills the packed buffer; its first n_common axes are those of `nest`. */
+static NstNest *pack_nest(NstModule *module, const NstNest *nest, uint32_t n_common, const PackAxes *axes, NstExpr b,
+                          NstBuf packed)
 {
     NstNest *pack = nst_nest_new(module, nst_format(module->arena, "%s_pack", nest->name), nest->origin);
-    pack->n_axes = (uint32_t)axes->n;
-    pack->axis = nst_copy(module->arena, axes->axis, (size_t)axes->n * sizeof(NstAxis));
+    pack->n_axes = n_common + (uint32_t)axes->n;
+    pack->axis = NST_NEW_ARRAY(module->arena, NstAxis, pack->n_axes);
+    for (uint32_t k = 0; k < n_common; k++) pack->axis[k] = nest->axis[k];
+    for (int k = 0; k < axes->n; k++) pack->axis[n_common + (uint32_t)k] = axes->axis[k];
     pack->out = NST_NEW(module->arena, NstNestOut);
     pack->n_outs = 1;
     NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes->n);
@@ -107,7 +114,7 @@ static NstNest *pack_nest(NstModule *module, const NstNest *nest, const PackAxes
     return nst_nest_clone(module, pack);
 }
 
-static void insert_group(NstModule *module, NstGroup *group, uint32_t at)
+void nst_module_insert_group(NstModule *module, NstGroup *group, uint32_t at)
 {
     nst_vec_push(module->arena, &module->groups, group);
     for (uint32_t k = module->groups.n - 1; k > at; k--) module->groups.at[k] = module->groups.at[k - 1];
@@ -126,24 +133,33 @@ static NstExpr replace_node(void *arg, NstExprs *exprs, NstExpr e)
     return e.i == replace->from.i ? replace->to : (NstExpr){0};
 }
 
-NstStatus nst_pack_columns(NstCtx *ctx, NstModule *module, NstNest *nest, NstTileSchedule *s, uint32_t *group_at)
+/* True if packing pays; *axes are then those of the packed buffer. */
+static bool worth_packing(NstModule *module, const NstNest *nest, const NstTileSchedule *s, uint32_t n_common,
+                          const NstContraction *c, PackAxes *axes, bool *constant)
 {
-    (void)ctx;
+    NstSym col = nest->axis[s->col_axis].var;
+    if (!nst_expr_uses_sym(module->exprs, c->b, col)) return false;
+    LoadVisit visit = {.module = module, .col = col, .constant = true, .contiguous = true};
+    nst_expr_visit(module->exprs, c->b, visit_load, &visit);
+    if (!visit.loads || !collect_axes(module, nest, c->b, s->col_axis, n_common, axes)) return false;
+    *constant = visit.constant;
+    if (visit.constant) return true;
+    int64_t bytes = nst_dtype_info(nst_expr(module->exprs, c->b)->type)->bytes, rows = 1, value;
+    for (int k = axes->first_k; k < axes->n; k++)
+        bytes *= nst_dim_is_const(module->dims, axes->axis[k].extent, &value) ? value : TYPICAL_EXTENT;
+    for (uint32_t k = 0; k < c->n_rows; k++)
+        rows *= nst_dim_is_const(module->dims, nest->axis[c->rows[k]].extent, &value) ? value : TYPICAL_EXTENT;
+    return rows >= ROWS_TO_REPAY && !(visit.contiguous && bytes <= IN_PLACE_BYTES);
+}
+
+NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *s)
+{
+    NstPacked result = {0};
     NstContraction c;
     PackAxes axes;
-    if (!nst_nest_contraction(module, nest, &c)) return NST_OK;
-    NstSym col = nest->axis[s->col_axis].var;
-    if (!nst_expr_uses_sym(module->exprs, c.b, col)) return NST_OK;
-    LoadVisit visit = {.module = module, .col = col, .constant = true, .contiguous = true};
-    nst_expr_visit(module->exprs, c.b, visit_load, &visit);
-    if (!visit.loads || !collect_axes(module, nest, c.b, s->col_axis, &axes)) return NST_OK;
-    int64_t bytes = nst_dtype_info(nst_expr(module->exprs, c.b)->type)->bytes, rows = 1, value;
-    for (int k = axes.first_k; k < axes.n; k++)
-        bytes *= nst_dim_is_const(module->dims, axes.axis[k].extent, &value) ? value : 256;
-    for (uint32_t k = 0; k < c.n_rows; k++)
-        rows *= nst_dim_is_const(module->dims, nest->axis[c.rows[k]].extent, &value) ? value : 256;
-    if (!visit.constant && (rows < ROWS_TO_REPAY || (visit.contiguous && bytes <= IN_PLACE_BYTES))) return NST_OK;
-
+    if (!nst_nest_contraction(module, nest, &c) ||
+        !worth_packing(module, nest, s, n_common, &c, &axes, &result.constant))
+        return result;
     NstDim shape[NST_MAX_RANK];
     NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes.n);
     for (int k = 0; k < axes.n; k++) {
@@ -151,23 +167,17 @@ NstStatus nst_pack_columns(NstCtx *ctx, NstModule *module, NstNest *nest, NstTil
         index[k] = nst_dim_sym(module->dims, axes.axis[k].var);
     }
     NstDtype dtype = nst_expr(module->exprs, c.b)->type;
-    NstBuf packed = nst_module_buffer(module, nst_format(module->arena, "%s_packed", nest->name), dtype, axes.n, shape,
-                                      visit.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
-    NstModuleBuffer *buffer = nst_module_get(module, packed);
+    result.buffer = nst_module_buffer(module, nst_format(module->arena, "%s_packed", nest->name), dtype, axes.n, shape,
+                                      result.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
+    NstModuleBuffer *buffer = nst_module_get(module, result.buffer);
     buffer->buffer.layout = panel_layout(module, dtype, &axes, (int64_t)s->vectors * s->lanes);
-    buffer->buffer.constant = visit.constant;
-    NstGroup *group = nst_group_new(module, pack_nest(module, nest, &axes, c.b, packed));
-    if (visit.constant) {
-        nst_vec_push(module->arena, &module->prepack, group);
-    } else {
-        insert_group(module, group, *group_at);
-        ++*group_at;
-    }
-    Replace replace = {c.b, nst_expr_load(module->exprs, dtype, packed, index, (uint32_t)axes.n)};
+    buffer->buffer.constant = result.constant;
+    result.nest = pack_nest(module, nest, n_common, &axes, c.b, result.buffer);
+    Replace replace = {c.b, nst_expr_load(module->exprs, dtype, result.buffer, index, (uint32_t)axes.n)};
     nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
     nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
     s->padded = true;
-    s->packed = packed;
+    s->packed = result.buffer;
     s->prefetch = s->rows <= 12 ? PREFETCH_ROWS : 0;
-    return NST_OK;
+    return result;
 }

@@ -37,15 +37,20 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
 
 /* Chooses the schedule of a reduction nest whose columns are its last axis (or the last one contiguous in the output).
  * parallel: may use all threads (false inside a group's common axes).  n_common: axes bound by a group.
- * Errors: NST_E_UNSUPPORTED when no axis can be the vector axis. */
-NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest *nest, uint32_t n_common,
-                                   bool parallel, NstTileSchedule *schedule) NST_MUST_CHECK;
+ * False when no axis of the output has adjacent elements in memory: no vector axis. */
+bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
+                              NstTileSchedule *schedule);
 
-/* Gives the column operand of a contraction the layout that the schedule walks: panels of rows x (vectors * lanes) columns, in a
- * buffer of its own filled by a pack nest: before the run if it is made of constants, else by a group put at *group_at
- * (which is then advanced).  Does nothing where reading in place is as good.  Rewrites the nest and the schedule. */
-NstStatus nst_pack_columns(NstCtx *ctx, NstModule *module, NstNest *nest, NstTileSchedule *schedule,
-                           uint32_t *group_at) NST_MUST_CHECK;
+typedef struct NstPacked {
+    NstNest *nest; /* fills the packed buffer; NULL: nothing was packed */
+    NstBuf buffer;
+    bool constant; /* made of constants alone: belongs before the run */
+} NstPacked;
+
+/* Gives the column operand of a contraction the layout that the schedule walks: panels of (vectors * lanes) columns, in a
+ * buffer of its own that the returned nest fills (its first n_common axes are the nest's); the caller places that nest.  Does
+ * nothing where reading in place is as good.  Rewrites the nest and the schedule. */
+NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *schedule);
 
 /* Appends the nest, tiled as scheduled, to block.  The nest's first n_common axes are bound by the caller. */
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,

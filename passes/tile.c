@@ -287,6 +287,10 @@ static void write_tile(Tiler *t, NstBlock *block, const Tile *tile)
     NstStmt *scope = nst_stmt_if(kernel, nst_expr_int(t->w->module->exprs, NST_BOOL, 1));
     nst_block_add(kernel, block, scope);
     block = &scope->u.branch.then;
+    if (t->nest->n_states == 0) { /* a map: nothing to reduce */
+        finish_states(t, block, tile);
+        return;
+    }
     allocate_states(t, block, tile);
     start_states(t, block, tile);
     NstConditionSet open = t->open, decided = nst_conditions_bound(t->w->module, &t->guard, open, is_bound, t);
@@ -545,8 +549,8 @@ static void find_taps(Tiler *t)
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                         const NstTileSchedule *schedule)
 {
-    NST_CHECK(ctx, nest->n_states >= 1 && nest->n_states <= MAX_STATES, NST_E_UNSUPPORTED,
-              "nest '%s' has %u states; the register-tile schedule takes 1 to %d", nest->name, nest->n_states,
+    NST_CHECK(ctx, nest->n_states <= MAX_STATES, NST_E_UNSUPPORTED,
+              "nest '%s' has %u states; the register-tile schedule takes at most %d", nest->name, nest->n_states,
               MAX_STATES);
     NST_CHECK(ctx, nest->n_lets == 0, NST_E_UNSUPPORTED,
               "nest '%s' has gathered indices; the register-tile schedule takes none", nest->name);

@@ -13,8 +13,6 @@ enum { L2_BYTES_A_CYCLE = 32 };
 enum { K_BLOCK = 768 };
 /* From this many scalar operations a kernel is worth a second thread (fork-join 0.3 us, 1 us of work a thread). */
 enum { WORTH_PARALLEL = 1 << 17 };
-/* Rows of a packed panel to prefetch ahead (measurements.md: 8 k). */
-enum { PREFETCH_ROWS = 8 };
 
 typedef struct Choice {
     NstModule *module;
@@ -78,7 +76,7 @@ static bool choose_axes(Choice *c)
 static double tile_cost(const Choice *c, int64_t rows, int64_t vectors, int lanes, int vector_bytes)
 {
     int64_t row_tiles = (c->m + rows - 1) / rows, per = (c->m + row_tiles - 1) / row_tiles;
-    int64_t total = (c->n + lanes - 1) / lanes, col_tiles = (total + vectors - 1) / vectors;
+    int64_t total = (c->n + lanes - 1) / lanes;
     double cost = 0;
     for (int64_t t = 0; t < 2; t++) { /* full column tiles, then the rest */
         int64_t v = t == 0 ? vectors : total % vectors, count = t == 0 ? total / vectors : total % vectors != 0;
@@ -90,7 +88,6 @@ static double tile_cost(const Choice *c, int64_t rows, int64_t vectors, int lane
         if (cycles < bytes) cycles = bytes;
         cost += (double)count * (double)row_tiles * (cycles + 0.02 * loads + 0.02 * bytes);
     }
-    (void)col_tiles;
     return cost;
 }
 
@@ -102,16 +99,24 @@ static int64_t accumulators(const NstTarget *target, int64_t vectors)
     return spare < cap ? spare : cap;
 }
 
+/* What a vector holds: the states, or the output of a map. */
+static NstDtype vector_type(const Choice *c)
+{
+    if (c->nest->n_states) return c->nest->state[0].dtype;
+    return nst_module_get(c->module, c->nest->out[0].buffer)->buffer.dtype;
+}
+
 static void choose_tile(Choice *c)
 {
     NstTileSchedule *s = c->s;
     const NstTarget *target = c->module->target;
-    NstDtype dtype = c->nest->state[0].dtype;
-    s->lanes = nst_target_lanes(target, dtype);
+    s->lanes = nst_target_lanes(target, vector_type(c));
     int64_t total = (c->n + s->lanes - 1) / s->lanes;
     double best = -1;
     for (int64_t v = 1; v <= 6 && v <= total; v++)
-        for (int64_t r = 1; r <= 14 && r <= c->m && r * v * c->nest->n_states <= accumulators(target, v); r++) {
+        for (int64_t r = 1;
+             r <= 14 && r <= c->m && r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
+             r++) {
             double cost = tile_cost(c, r, v, s->lanes, target->vector_bytes);
             if (best >= 0 && cost >= best * 0.995) continue;
             best = cost;
@@ -210,17 +215,15 @@ static void choose_parallel(Choice *c)
     }
 }
 
-NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest *nest, uint32_t n_common,
-                                   bool parallel, NstTileSchedule *schedule)
+bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
+                              NstTileSchedule *schedule)
 {
     *schedule =
         (NstTileSchedule){.row_axis = -1, .col_axis = -1, .rows = 1, .vectors = 1, .lanes = 1, .parallel_axis = -1};
     NstContraction contraction;
     Choice c = {.module = module, .nest = nest, .s = schedule, .n_common = n_common};
     if (nst_nest_contraction(module, nest, &contraction)) c.c = &contraction;
-    NST_CHECK(ctx, choose_axes(&c), NST_E_UNSUPPORTED,
-              "nest '%s': no output axis has adjacent elements in memory, which the register-tile schedule needs",
-              nest->name);
+    if (!choose_axes(&c)) return false;
     bool fixed;
     c.m_fixed = true;
     c.m = schedule->row_axis < 0
@@ -235,7 +238,7 @@ NstStatus nst_tile_schedule_choose(NstCtx *ctx, NstModule *module, const NstNest
     choose_inside(&c);
     choose_blocks(&c);
     if (parallel) choose_parallel(&c);
-    return NST_OK;
+    return true;
 }
 
 /* --- text ---------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,17 @@
+/* strip.h: the schedule of groups whose members share outer axes and hand whole strips to one another through scratch:
+ * contraction -> maps -> row reductions -> contraction (attention and its like). */
+#ifndef NST_PASSES_STRIP_H
+#define NST_PASSES_STRIP_H
+
+#include "passes/sched.h"
+
+/* True if the group has that form: common axes, plain nests without index-lets, at least one contraction among them, the last
+ * common axis long enough to fill vectors. */
+bool nst_is_strip_group(NstModule *module, const NstGroup *group);
+
+/* The kernel of such a group: the last common axis runs in tiles that become the lanes of every member that works on a
+ * local; locals are scratch strips with that axis innermost; each member is tiled for itself.  Errors as nst_tile_nest. */
+NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
+                             NstBuf **arg_buffer) NST_MUST_CHECK;
+
+#endif
