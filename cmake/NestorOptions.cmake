@@ -21,6 +21,11 @@ if(NESTOR_SANITIZE)
   add_link_options(-fsanitize=${NESTOR_SANITIZE})
 endif()
 
+option(NESTOR_FUZZ "Build tests/fuzz; needs clang" OFF)
+if(NESTOR_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 include_directories("${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
 
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")

@@ -161,7 +161,7 @@ static NstStatus parse_quoted(Parser *p, NstDim *dim)
     const char *c = p->p + 1;
     for (; *c && *c != '"' && *c != '\n'; c++) {
         char value = *c;
-        if (value == '\\' && c[1] != 0) {
+        if (value == '\\' && c[1] != 0 && c[1] != '\n') {
             value = *++c;
             if (value == 'n') value = '\n';
             if (value == 't') value = '\t';

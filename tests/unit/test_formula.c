@@ -149,6 +149,7 @@ Test(formula, errors_name_the_place)
     PARSE("$1 = a; $1", "binding 0 expected");
     PARSE("0x11112222333344445", "at most 64 bits");
     PARSE("a \x01", "byte 0x01");
+    PARSE("index(\"a\\\nbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\")", "unfinished quoted name"); /* found by fuzzing */
     TYPE("a + b", "column 3: '+' of (f32, i32); allowed: numbers of one type");
     TYPE("c + c", "'+' of (b1, b1)");
     TYPE("d == d", "'==' of (str, str)");
