@@ -9,8 +9,10 @@
 #include "ir/expr.h"
 
 typedef struct NstMathInfo {
-    double max_ulp;     /* stated bound against the correctly rounded result, whole range */
-    const char *source; /* paper or how the coefficients were made */
+    double max_ulp;        /* stated bound against the exact result, whole range, on targets with fma */
+    double max_ulp_no_fma; /* the same where fma is mul then add */
+    double flush;          /* exact results smaller in magnitude may come as 0; 0 = none do */
+    const char *source;    /* paper or how the coefficients were made */
 } NstMathInfo;
 
 /* Stated accuracy of an expanded op for f32 or f64. */
@@ -19,5 +21,9 @@ const NstMathInfo *nst_math_info(NstScalarOp op, NstDtype type);
 /* Replaces every EXPANDED node in e by elementary operations.  (FMA nodes stay FMA: what the target makes of them is the
  * target's.) */
 NstExpr nst_math_expand(NstExprs *exprs, NstExpr e);
+
+/* The value of an expanded op (f32 or f64): its expansion evaluated, operation by operation, by nst_scalar_eval.
+ * Allocates nothing. */
+NstScalar nst_math_eval(NstScalarOp op, NstDtype type, const NstScalar *arg, bool has_fma);
 
 #endif

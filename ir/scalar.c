@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ir/base/status.h"
+#include "ir/math.h"
 
 #define F32_MANTISSA_BITS 24
 #define F64_MANTISSA_BITS 53
@@ -325,33 +326,6 @@ static NstScalar eval_float(NstScalarOp op, NstDtype type, const NstScalar *arg,
     return from_float(eval_rounding_f64(op, a, b, c, has_fma));
 }
 
-/* Stands in for ir/math.c: correctly rounded to a good approximation, but not the bits of generated code. */
-static double eval_libm(NstScalarOp op, double a, double b)
-{
-    switch (op) {
-    case NST_OP_EXP: return exp(a);
-    case NST_OP_EXPM1: return expm1(a);
-    case NST_OP_LOG: return log(a);
-    case NST_OP_LOG1P: return log1p(a);
-    case NST_OP_SIN: return sin(a);
-    case NST_OP_COS: return cos(a);
-    case NST_OP_TAN: return tan(a);
-    case NST_OP_ASIN: return asin(a);
-    case NST_OP_ACOS: return acos(a);
-    case NST_OP_ATAN: return atan(a);
-    case NST_OP_SINH: return sinh(a);
-    case NST_OP_COSH: return cosh(a);
-    case NST_OP_TANH: return tanh(a);
-    case NST_OP_ASINH: return asinh(a);
-    case NST_OP_ACOSH: return acosh(a);
-    case NST_OP_ATANH: return atanh(a);
-    case NST_OP_ERF: return erf(a);
-    case NST_OP_SIGMOID: return 1 / (1 + exp(-a));
-    case NST_OP_POW: return pow(a, b);
-    default: NST_ASSERT(!"expanded operation"); return 0;
-    }
-}
-
 /* -- compare, convert, bitcast -----------------------------------------------------------------------------
  */
 
@@ -512,7 +486,7 @@ NstScalar nst_scalar_eval(NstScalarOp op, NstDtype type, NstDtype from, const Ns
 {
     const NstScalarInfo *info = nst_scalar_info(op);
     bool is_float = is_compute_float(from);
-    if (info->expanded) return from_float(round_to(type, eval_libm(op, arg[0].f, info->arity > 1 ? arg[1].f : 0)));
+    if (info->expanded) return nst_math_eval(op, type, arg, has_fma);
     switch (info->rule) {
     case NST_RULE_SELECT: return arg[0].i ? arg[1] : arg[2];
     case NST_RULE_COMPARE:
