@@ -11,7 +11,7 @@ NstDims *nst_dims_new(NstArena *arena)
     dims->facts = 1;
     nst_map_init(&dims->names, arena);
     dims->n_slots = 256;
-    dims->slots = NST_NEW_ARRAY(arena, uint32_t, dims->n_slots);
+    dims->slots = NST_NEW_ARRAY(arena, NstDimSlot, dims->n_slots);
     dims->cache = NST_NEW_ARRAY(arena, NstDimCached, NST_DIM_CACHE);
     nst_vec_push(arena, &dims->entries, NULL);
     nst_vec_push(arena, &dims->syms, NULL);
@@ -81,7 +81,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
-static uint64_t hash_node(NstDimOp op, uint32_t n, const NstDim *arg, const int64_t *coef, int64_t value, NstSym sym,
+static uint32_t hash_node(NstDimOp op, uint32_t n, const NstDim *arg, const int64_t *coef, int64_t value, NstSym sym,
                           bool opaque)
 {
     uint64_t hash = mix(mix(mix((uint64_t)op * 2 + opaque, n), (uint64_t)value), sym.i);
@@ -89,7 +89,7 @@ static uint64_t hash_node(NstDimOp op, uint32_t n, const NstDim *arg, const int6
         hash = mix(hash, arg[k].i);
         if (coef) hash = mix(hash, (uint64_t)coef[k]);
     }
-    return hash;
+    return (uint32_t)(hash ^ (hash >> 32));
 }
 
 static bool node_equals(const NstDimEntry *entry, NstDimOp op, uint32_t n, const NstDim *arg, const int64_t *coef,
@@ -104,24 +104,24 @@ static bool node_equals(const NstDimEntry *entry, NstDimOp op, uint32_t n, const
 static void grow_slots(NstDims *dims)
 {
     uint32_t n_slots = dims->n_slots * 2;
-    uint32_t *slots = NST_NEW_ARRAY(dims->arena, uint32_t, n_slots);
-    for (uint32_t i = 1; i < dims->entries.n; i++) {
-        uint32_t at = (uint32_t)dims->entries.at[i]->hash & (n_slots - 1);
-        while (slots[at] != 0) at = (at + 1) & (n_slots - 1);
-        slots[at] = i;
+    NstDimSlot *slots = NST_NEW_ARRAY(dims->arena, NstDimSlot, n_slots);
+    for (uint32_t i = 0; i < dims->n_slots; i++) {
+        if (dims->slots[i].id == 0) continue;
+        uint32_t at = dims->slots[i].hash & (n_slots - 1);
+        while (slots[at].id != 0) at = (at + 1) & (n_slots - 1);
+        slots[at] = dims->slots[i];
     }
     dims->slots = slots;
     dims->n_slots = n_slots;
 }
 
-static NstDim new_entry(NstDims *dims, uint32_t slot, uint64_t hash, NstDimOp op, uint32_t n, const NstDim *arg,
+static NstDim new_entry(NstDims *dims, uint32_t slot, uint32_t hash, NstDimOp op, uint32_t n, const NstDim *arg,
                         const int64_t *coef, int64_t value, NstSym sym, bool opaque)
 {
     NstDimEntry *entry = NST_NEW(dims->arena, NstDimEntry);
     entry->node = (NstDimNode){.op = op, .n = n, .value = value, .sym = sym};
     if (n != 0) entry->node.arg = nst_copy(dims->arena, arg, n * sizeof *arg);
     if (n != 0 && coef) entry->node.coef = nst_copy(dims->arena, coef, n * sizeof *coef);
-    entry->hash = hash;
     entry->opaque = opaque;
     entry->syms = op == NST_DIM_SYM ? UINT64_C(1) << (sym.i & 63) : 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -131,19 +131,20 @@ static NstDim new_entry(NstDims *dims, uint32_t slot, uint64_t hash, NstDimOp op
     }
     NstDim dim = {dims->entries.n};
     nst_vec_push(dims->arena, &dims->entries, entry);
-    dims->slots[slot] = dim.i;
+    dims->slots[slot] = (NstDimSlot){hash, dim.i};
     if (dims->entries.n * 2 > dims->n_slots) grow_slots(dims);
     return dim;
 }
 
 /* The slot where the node is, or would go. */
-static uint32_t find_slot(const NstDims *dims, uint64_t hash, NstDimOp op, uint32_t n, const NstDim *arg,
+static uint32_t find_slot(const NstDims *dims, uint32_t hash, NstDimOp op, uint32_t n, const NstDim *arg,
                           const int64_t *coef, int64_t value, NstSym sym, bool opaque)
 {
-    uint32_t at = (uint32_t)hash & (dims->n_slots - 1);
-    while (dims->slots[at] != 0) {
-        const NstDimEntry *entry = dims->entries.at[dims->slots[at]];
-        if (entry->hash == hash && node_equals(entry, op, n, arg, coef, value, sym, opaque)) break;
+    uint32_t at = hash & (dims->n_slots - 1);
+    while (dims->slots[at].id != 0) {
+        if (dims->slots[at].hash == hash &&
+            node_equals(dims->entries.at[dims->slots[at].id], op, n, arg, coef, value, sym, opaque))
+            break;
         at = (at + 1) & (dims->n_slots - 1);
     }
     return at;
@@ -151,9 +152,9 @@ static uint32_t find_slot(const NstDims *dims, uint64_t hash, NstDimOp op, uint3
 
 static NstDim intern_symbol(NstDims *dims, NstSym sym)
 {
-    uint64_t hash = hash_node(NST_DIM_SYM, 0, NULL, NULL, 0, sym, false);
+    uint32_t hash = hash_node(NST_DIM_SYM, 0, NULL, NULL, 0, sym, false);
     uint32_t slot = find_slot(dims, hash, NST_DIM_SYM, 0, NULL, NULL, 0, sym, false);
-    if (dims->slots[slot] != 0) return (NstDim){dims->slots[slot]};
+    if (dims->slots[slot].id != 0) return (NstDim){dims->slots[slot].id};
     return new_entry(dims, slot, hash, NST_DIM_SYM, 0, NULL, NULL, 0, sym, false);
 }
 
@@ -178,9 +179,9 @@ static NstDim define_symbol(NstDims *dims, NstDim def)
 NstDim nst_dim_intern(NstDims *dims, NstDimOp op, uint32_t n, const NstDim *arg, const int64_t *coef, int64_t value,
                       bool opaque)
 {
-    uint64_t hash = hash_node(op, n, arg, coef, value, (NstSym){0}, opaque);
+    uint32_t hash = hash_node(op, n, arg, coef, value, (NstSym){0}, opaque);
     uint32_t slot = find_slot(dims, hash, op, n, arg, coef, value, (NstSym){0}, opaque);
-    NstDim dim = {dims->slots[slot]};
+    NstDim dim = {dims->slots[slot].id};
     if (dim.i == 0) dim = new_entry(dims, slot, hash, op, n, arg, coef, value, (NstSym){0}, opaque);
     const NstDimEntry *entry = nst_dim_entry(dims, dim);
     if (entry->depth < NST_DIM_MAX_DEPTH) return dim;
@@ -196,8 +197,8 @@ NstDim nst_dim_binary(NstDims *dims, NstDimOp op, NstDim a, NstDim b)
 NstDim nst_dim_find_binary(const NstDims *dims, NstDimOp op, NstDim a, NstDim b)
 {
     NstDim arg[2] = {a, b};
-    uint64_t hash = hash_node(op, 2, arg, NULL, 0, (NstSym){0}, false);
-    return (NstDim){dims->slots[find_slot(dims, hash, op, 2, arg, NULL, 0, (NstSym){0}, false)]};
+    uint32_t hash = hash_node(op, 2, arg, NULL, 0, (NstSym){0}, false);
+    return (NstDim){dims->slots[find_slot(dims, hash, op, 2, arg, NULL, 0, (NstSym){0}, false)].id};
 }
 
 NstDim nst_dim_const(NstDims *dims, int64_t value)

@@ -75,7 +75,9 @@ typedef struct Halves {
 
 static bool halve_at(NstDims *dims, const NstDimSum *rest, int64_t g, Halves *out)
 {
-    NstDimSum high = {.value = rest->value - rest->value % g}, low = {.value = rest->value % g};
+    NstDimSum high, low;
+    nst_dim_sum_start(&high, rest->value - rest->value % g);
+    nst_dim_sum_start(&low, rest->value % g);
     bool scaled = true;
     for (uint32_t k = 0; k < rest->n; k++) {
         bool divisible = term_multiple(dims, rest->at[k]) % g == 0;
@@ -123,7 +125,8 @@ static bool merge_division(NstDims *dims, const NstDimSum *rest, int64_t c, NstD
         int64_t d, coef = rest->at[k].coef;
         if (node->op != NST_DIM_FLOORDIV || (coef != 1 && coef != -1)) continue;
         if (!nst_dim_is_const(dims, node->arg[1], &d) || d <= 1 || __builtin_mul_overflow(d, c, divisor)) continue;
-        NstDimSum sum = {0};
+        NstDimSum sum;
+        nst_dim_sum_start(&sum, 0);
         if (!nst_dim_sum_add(dims, &sum, node->arg[0], coef)) continue;
         if (coef < 0 && __builtin_add_overflow(sum.value, d - 1, &sum.value)) continue;
         NstDimSum others = *rest;
@@ -186,7 +189,8 @@ static NstDim div_const(NstDims *dims, NstDim a, int64_t c, int depth)
 /* k*mod(x, e) is k*x modulo c when c divides k*e. */
 static bool open_mods(NstDims *dims, const NstDimSum *rest, int64_t c, NstDim *opened)
 {
-    NstDimSum sum = {.value = rest->value};
+    NstDimSum sum;
+    nst_dim_sum_start(&sum, rest->value);
     bool changed = false;
     for (uint32_t k = 0; k < rest->n; k++) {
         const NstDimNode *node = nst_dim_node(dims, rest->at[k].atom);
@@ -229,7 +233,8 @@ static NstDim mod_const(NstDims *dims, NstDim a, int64_t c, int depth)
 /* a = b*quotient + rest by division of polynomials, highest term first. */
 static bool divide_sums(NstDims *dims, NstDim a, NstDim b, NstDim *quotient, NstDim *rest)
 {
-    NstDimSum dividend, divisor, result = {0};
+    NstDimSum dividend, divisor, result;
+    nst_dim_sum_start(&result, 0);
     nst_dim_to_sum(dims, a, &dividend);
     nst_dim_to_sum(dims, b, &divisor);
     bool lone = divisor.n == 1 && divisor.value == 0, changed = false;
@@ -283,7 +288,8 @@ static bool cancel_common(NstDims *dims, NstDim *a, NstDim *b, NstDim *common)
     NstDimSum *sums[2] = {&x, &y};
     NstDim *results[2] = {a, b};
     for (int s = 0; s < 2; s++) {
-        NstDimSum reduced = {.value = sums[s]->value / g};
+        NstDimSum reduced;
+        nst_dim_sum_start(&reduced, sums[s]->value / g);
         for (uint32_t k = 0; k < sums[s]->n; k++) {
             NstDim atom = sums[s]->at[k].atom;
             if (!plain) (void)nst_dim_divide_atom(dims, atom, shared, &atom);

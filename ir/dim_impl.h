@@ -16,8 +16,7 @@
 
 typedef struct NstDimEntry {
     NstDimNode node; /* first: nst_dim_node hands it out */
-    uint64_t hash;
-    uint64_t syms; /* bit (sym.i % 64) is set for every symbol in the expression */
+    uint64_t syms;   /* bit (sym.i % 64) is set for every symbol in the expression */
     int64_t lo, hi, multiple;
     uint32_t facts; /* NstDims.facts when lo, hi, multiple were computed; 0 = never */
     uint64_t stamp; /* the walk that wrote memo */
@@ -32,6 +31,11 @@ typedef struct NstSymEntry {
     NstDim dim;
     uint32_t next; /* next symbol whose name has the same hash */
 } NstSymEntry;
+
+/* id 0 = free; the hash is here too, so that a probe seldom touches an entry. */
+typedef struct NstDimSlot {
+    uint32_t hash, id;
+} NstDimSlot;
 
 typedef struct NstDimCached {
     uint32_t op, a, b, result;
@@ -50,6 +54,13 @@ typedef struct NstDimSum {
     NstDimTerm at[NST_DIM_MAX_TERMS];
 } NstDimSum;
 
+/* The sum becomes a constant.  (An initialiser would clear the whole array.) */
+static inline void nst_dim_sum_start(NstDimSum *sum, int64_t value)
+{
+    sum->value = value;
+    sum->n = 0;
+}
+
 /* A fact of nst_dims_assume_equal that no symbol could be solved for: the product `left` equals `right`. */
 typedef struct NstDimRule {
     NstDim left, right;
@@ -60,7 +71,7 @@ struct NstDims {
     NST_VEC(NstDimEntry *) entries; /* [0] is unused */
     NST_VEC(NstSymEntry *) syms;    /* [0] is unused */
     NstMap names;
-    uint32_t *slots; /* open addressing into entries */
+    NstDimSlot *slots; /* open addressing into entries */
     uint32_t n_slots;
     NstDimCached *cache;
     uint32_t facts;         /* grows when a bound or an assumption is added; never 0 */

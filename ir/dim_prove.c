@@ -11,6 +11,8 @@
 #define MAX_PROOF_DEPTH 12
 /* Proofs started by the construction of a dim inside a proof: deeper than this they answer no. */
 #define MAX_NESTED_PROOFS 2
+/* Nodes looked at by one walk of a proof. */
+#define MAX_VISITS 256
 /* Assumed inequalities tried. */
 #define MAX_ASSUMED 16
 
@@ -36,9 +38,10 @@ static NstDim constant(NstDims *dims, int64_t value)
 /* dim = coef * atom + rest, atom not a factor of coef or of the terms of rest (it may be inside their atoms). */
 static bool split_atom(NstDims *dims, NstDim dim, NstDim atom, NstDim *coef, NstDim *rest)
 {
-    NstDimSum terms, left = {0}, factor = {0};
+    NstDimSum terms, left, factor;
     nst_dim_to_sum(dims, dim, &terms);
-    left.value = terms.value;
+    nst_dim_sum_start(&left, terms.value);
+    nst_dim_sum_start(&factor, 0);
     for (uint32_t k = 0; k < terms.n; k++) {
         NstDim quotient, again;
         if (!nst_dim_divide_atom(dims, terms.at[k].atom, atom, &quotient)) {
@@ -68,19 +71,21 @@ static Direction flip(Direction d)
     return d == UP ? DOWN : d == DOWN ? UP : d;
 }
 
-static Direction direction(NstDims *dims, NstDim dim, NstSym sym)
+/* `visits` bounds the walk: shared parts are seen once a use. */
+static Direction direction(NstDims *dims, NstDim dim, NstSym sym, int *visits)
 {
     const NstDimEntry *entry = nst_dim_entry(dims, dim);
     const NstDimNode *node = &entry->node;
     int64_t lo, hi;
     if (!nst_dim_may_use(entry, sym)) return FLAT;
+    if (--*visits < 0) return MIXED;
     int result = FLAT;
     switch (node->op) {
     case NST_DIM_CONST: return FLAT;
     case NST_DIM_SYM: return node->sym.i == sym.i ? UP : FLAT;
     case NST_DIM_SUM:
         for (uint32_t k = 0; k < node->n && result != MIXED; k++) {
-            Direction part = direction(dims, node->arg[k], sym);
+            Direction part = direction(dims, node->arg[k], sym, visits);
             result |= node->coef[k] < 0 ? flip(part) : part;
         }
         return (Direction)result;
@@ -88,18 +93,19 @@ static Direction direction(NstDims *dims, NstDim dim, NstSym sym)
         for (uint32_t k = 0; k < node->n && result != MIXED; k++) {
             nst_dim_bounds(dims, node->arg[k], &lo, &hi);
             if (lo < 0) return nst_dim_uses(dims, dim, sym) ? MIXED : FLAT;
-            result |= direction(dims, node->arg[k], sym);
+            result |= direction(dims, node->arg[k], sym, visits);
         }
         return (Direction)result;
     case NST_DIM_FLOORDIV:
         nst_dim_bounds(dims, node->arg[1], &lo, &hi);
-        if (lo >= 0 && direction(dims, node->arg[1], sym) == FLAT) return direction(dims, node->arg[0], sym);
+        if (lo >= 0 && direction(dims, node->arg[1], sym, visits) == FLAT)
+            return direction(dims, node->arg[0], sym, visits);
         return MIXED;
     case NST_DIM_MOD: return nst_dim_uses(dims, dim, sym) ? MIXED : FLAT;
     case NST_DIM_MIN:
     case NST_DIM_MAX: break;
     }
-    return (Direction)(direction(dims, node->arg[0], sym) | direction(dims, node->arg[1], sym));
+    return (Direction)(direction(dims, node->arg[0], sym, visits) | direction(dims, node->arg[1], sym, visits));
 }
 
 /* -- elimination of one atom -- */
@@ -110,7 +116,8 @@ static bool eliminate_symbol(Proof *p, NstDim dim, NstSym sym, int depth)
     NstDims *dims = p->dims;
     const NstSymInfo *info = nst_dims_sym_info(dims, sym);
     NstDim coef, rest;
-    Direction way = direction(dims, dim, sym);
+    int visits = MAX_VISITS;
+    Direction way = direction(dims, dim, sym, &visits);
     NstDim bound = way == UP ? info->lo_dim : info->hi_dim;
     if (way == FLAT) return false;
     if (way != MIXED) {
@@ -282,7 +289,8 @@ static NstDim strip_factors(NstDims *dims, NstDim dim)
         uint32_t n = nst_dim_factors(dims, &sum.at[sum.n - 1].atom, &factor);
         bool changed = false;
         for (uint32_t j = 0; j < n && !changed; j++) {
-            NstDimSum stripped = {0};
+            NstDimSum stripped;
+            nst_dim_sum_start(&stripped, 0);
             bool all = bounded_nonneg(dims, factor[j]);
             for (uint32_t k = 0; k < sum.n && all; k++) {
                 NstDim quotient;
@@ -349,9 +357,10 @@ bool nst_dim_prove_nonneg(NstDims *dims, NstDim dim)
 /* -- positivity in the context of loops -- */
 
 /* Whether some index in dim could not have a value unless target >= 1: its range, hi - lo >= 0, implies it. */
-static bool implied_by_loops(NstDims *dims, NstDim target, NstDim dim, int level)
+static bool implied_by_loops(NstDims *dims, NstDim target, NstDim dim, int level, int *visits)
 {
     const NstDimEntry *entry = nst_dim_entry(dims, dim);
+    if (--*visits < 0) return false;
     if (entry->node.op == NST_DIM_SYM) {
         const NstSymInfo *info = nst_dims_sym_info(dims, entry->node.sym);
         if (info->hi_dim.i == 0) return false;
@@ -361,7 +370,7 @@ static bool implied_by_loops(NstDims *dims, NstDim target, NstDim dim, int level
         return bounded_nonneg(dims, nst_dim_sub(dims, nst_dim_add_const(dims, target, -1), range));
     }
     for (uint32_t k = 0; k < entry->node.n && level < 6; k++)
-        if (implied_by_loops(dims, target, entry->node.arg[k], level + 1)) return true;
+        if (implied_by_loops(dims, target, entry->node.arg[k], level + 1, visits)) return true;
     return false;
 }
 
@@ -377,7 +386,9 @@ bool nst_dim_prove_positive(NstDims *dims, NstDim dim, NstDim context)
         for (uint32_t k = 0; k < node->n && all; k++) all = nst_dim_prove_positive(dims, node->arg[k], context);
         if (all) return true;
     }
-    return implied_by_loops(dims, dim, context, 0) || nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, dim, -1));
+    int visits = MAX_VISITS;
+    return implied_by_loops(dims, dim, context, 0, &visits) ||
+           nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, dim, -1));
 }
 
 /* -- comparison -- */
@@ -387,7 +398,7 @@ static NstDim expand_mods(NstDims *dims, NstDim dim)
 {
     NstDimSum sum, expanded;
     nst_dim_to_sum(dims, dim, &sum);
-    expanded = (NstDimSum){.value = sum.value};
+    nst_dim_sum_start(&expanded, sum.value);
     bool changed = false;
     for (uint32_t k = 0; k < sum.n; k++) {
         const NstDimNode *node = nst_dim_node(dims, sum.at[k].atom);
@@ -435,19 +446,23 @@ static NstTruth is_zero(NstDims *dims, NstDim diff)
     }
     if (g > 1 && sum.value % g != 0) return NST_FALSE;
     NstDim negative = nst_dim_mul_const(dims, diff, -1);
-    bool above = nst_dim_prove_nonneg(dims, diff), below = nst_dim_prove_nonneg(dims, negative);
-    if (above && below) return NST_TRUE;
-    if (above && nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, diff, -1))) return NST_FALSE;
-    if (below && nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, negative, -1))) return NST_FALSE;
+    bool over = nst_dim_prove_nonneg(dims, diff), under = nst_dim_prove_nonneg(dims, negative);
+    if (over && under) return NST_TRUE;
+    if (over && nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, diff, -1))) return NST_FALSE;
+    if (under && nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, negative, -1))) return NST_FALSE;
     return NST_UNKNOWN;
 }
 
 /* a >= b? */
-static NstTruth at_least(NstDims *dims, NstDim a, NstDim b)
+static bool at_least(NstDims *dims, NstDim a, NstDim b)
 {
-    if (nst_dim_prove_nonneg(dims, nst_dim_sub(dims, a, b))) return NST_TRUE;
-    if (nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, nst_dim_sub(dims, b, a), -1))) return NST_FALSE;
-    return NST_UNKNOWN;
+    return nst_dim_prove_nonneg(dims, nst_dim_sub(dims, a, b));
+}
+
+/* a > b? */
+static bool above(NstDims *dims, NstDim a, NstDim b)
+{
+    return nst_dim_prove_nonneg(dims, nst_dim_add_const(dims, nst_dim_sub(dims, a, b), -1));
 }
 
 NstTruth nst_dim_compare(NstDims *dims, NstDim a, NstDimCompare op, NstDim b)
@@ -457,12 +472,12 @@ NstTruth nst_dim_compare(NstDims *dims, NstDim a, NstDimCompare op, NstDim b)
     switch (op) {
     case NST_DIM_EQ: return a.i == b.i ? NST_TRUE : is_zero(dims, nst_dim_sub(dims, a, b));
     case NST_DIM_NE: return a.i == b.i ? NST_FALSE : negate(is_zero(dims, nst_dim_sub(dims, a, b)));
-    case NST_DIM_GE: return a.i == b.i ? NST_TRUE : at_least(dims, a, b);
-    case NST_DIM_LE: return a.i == b.i ? NST_TRUE : at_least(dims, b, a);
-    case NST_DIM_LT: return a.i == b.i ? NST_FALSE : negate(at_least(dims, a, b));
+    case NST_DIM_GE: return at_least(dims, a, b) ? NST_TRUE : above(dims, b, a) ? NST_FALSE : NST_UNKNOWN;
+    case NST_DIM_LE: return at_least(dims, b, a) ? NST_TRUE : above(dims, a, b) ? NST_FALSE : NST_UNKNOWN;
+    case NST_DIM_LT: return above(dims, b, a) ? NST_TRUE : at_least(dims, a, b) ? NST_FALSE : NST_UNKNOWN;
     case NST_DIM_GT: break;
     }
-    return a.i == b.i ? NST_FALSE : negate(at_least(dims, b, a));
+    return above(dims, a, b) ? NST_TRUE : at_least(dims, b, a) ? NST_FALSE : NST_UNKNOWN;
 }
 
 /* -- assumed facts -- */

@@ -3,15 +3,19 @@
 
 /* Nesting of parentheses and calls the parser takes: more than NST_DIM_MAX_DEPTH prints. */
 #define MAX_TEXT_DEPTH 256
+/* Nodes printed; what comes after is "...", which does not parse.  Text grows with each use of a shared node, so without
+ * an end it could take all memory. */
+#define MAX_PRINTED 8192
 
 typedef struct Printer {
     NstText *text;
     const NstDims *dims;
     const char *(*name_of)(void *arg, NstSym sym);
     void *arg;
+    int left; /* nodes still to be printed; shared ones count once a use */
 } Printer;
 
-static void print(const Printer *p, NstDim dim);
+static void print(Printer *p, NstDim dim);
 
 static bool name_start(char c)
 {
@@ -47,7 +51,7 @@ static void print_name(const Printer *p, NstSym sym)
 }
 
 /* An argument that needs parentheses where a factor is expected. */
-static void print_factor(const Printer *p, NstDim dim)
+static void print_factor(Printer *p, NstDim dim)
 {
     const NstDimEntry *entry = nst_dim_entry(p->dims, dim);
     bool wrap = entry->node.op == NST_DIM_SUM || (entry->node.op == NST_DIM_PRODUCT && entry->opaque);
@@ -56,7 +60,7 @@ static void print_factor(const Printer *p, NstDim dim)
     if (wrap) nst_text_add(p->text, ")");
 }
 
-static void print_sum(const Printer *p, const NstDimEntry *entry)
+static void print_sum(Printer *p, const NstDimEntry *entry)
 {
     const NstDimNode *node = &entry->node;
     for (uint32_t k = 0; k < node->n; k++) {
@@ -77,12 +81,16 @@ static void print_sum(const Printer *p, const NstDimEntry *entry)
                      (long long)(node->value < 0 ? -node->value : node->value));
 }
 
-static void print(const Printer *p, NstDim dim)
+static void print(Printer *p, NstDim dim)
 {
     static const char *const call[] = {
         [NST_DIM_FLOORDIV] = "floordiv", [NST_DIM_MOD] = "mod", [NST_DIM_MIN] = "min", [NST_DIM_MAX] = "max"};
     const NstDimEntry *entry = nst_dim_entry(p->dims, dim);
     const NstDimNode *node = &entry->node;
+    if (--p->left < 0) {
+        nst_text_add(p->text, "...");
+        return;
+    }
     switch (node->op) {
     case NST_DIM_CONST: nst_text_add(p->text, "%lld", (long long)node->value); return;
     case NST_DIM_SYM: print_name(p, node->sym); return;
@@ -108,7 +116,7 @@ static void print(const Printer *p, NstDim dim)
 void nst_dim_print(NstText *text, const NstDims *dims, NstDim dim, const char *(*name_of)(void *arg, NstSym sym),
                    void *arg)
 {
-    Printer p = {text, dims, name_of, arg};
+    Printer p = {text, dims, name_of, arg, MAX_PRINTED};
     print(&p, dim);
 }
 

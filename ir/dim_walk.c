@@ -64,7 +64,8 @@ static NstDim subst_symbol(const Subst *s, NstDim dim, NstSym sym)
 
 static NstDim subst_sum(Subst *s, const NstDimNode *node)
 {
-    NstDimSum sum = {.value = node->value};
+    NstDimSum sum;
+    nst_dim_sum_start(&sum, node->value);
     for (uint32_t k = 0; k < node->n; k++) {
         NstDim term = subst(s, node->arg[k]);
         if (nst_dim_sum_add(s->dims, &sum, term, node->coef[k])) continue;
@@ -135,9 +136,9 @@ NstDim nst_dim_subst_all(NstDims *dims, NstDim dim, const NstDim *value_of, uint
 bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim *rest)
 {
     NstDim symbol = nst_dim_sym(dims, sym);
-    NstDimSum terms, left = {0};
+    NstDimSum terms, left;
     nst_dim_to_sum(dims, dim, &terms);
-    left.value = terms.value;
+    nst_dim_sum_start(&left, terms.value);
     *coef = nst_dim_const(dims, 0);
     for (uint32_t k = 0; k < terms.n; k++) {
         NstDim atom = terms.at[k].atom, quotient;
