@@ -3,508 +3,145 @@
  * Recursive descent over a copy of the text in which comments are blanked.  Any bytes are safe: nesting, ranks and counts
  * are bounded, and every error says line:column, what was expected and what stands there.  Types, ranks and scopes beyond
  * name lookup are the verifier's. */
-#include "ir/text_loop.h"
+#include "ir/read_loop.h"
 
 #include <string.h>
 #include "ir/abi.h"
 
-#define MAX_STATEMENTS 1000000u /* a kernel; larger text is not one of ours */
-#define MAX_NAMES      65536u   /* in scope at once */
-#define MAX_PARTS      64u      /* of a layout */
-#define MAX_TARGETS    64u      /* of a store */
-
-typedef enum NameKind { NAME_SYM, NAME_LET, NAME_BUFFER } NameKind;
-
-typedef struct Name {
-    const char *at;
-    size_t n;
-    NameKind kind;
-    uint32_t id;
-} Name;
-
-typedef struct Parser {
-    NstCtx *ctx;
-    const char *base, *p; /* copy without comments */
-    NstArena *arena;
-    NstKernel *kernel;
-    NST_VEC(Name) scope;
-    NstFormulaNames names;
-    NstOrigin origin; /* of the enclosing statement */
-    uint32_t n_statements;
-    int depth;
-} Parser;
-
-/* --- words --------------------------------------------------------------------------------------------------- */
-
-static void position(const Parser *q, int *line, int *column)
-{
-    *line = *column = 1;
-    for (const char *c = q->base; c < q->p; c++) {
-        *column = *c == '\n' ? 1 : *column + 1;
-        *line += *c == '\n';
-    }
-}
-
-static void skip_space(Parser *q)
-{
-    while (*q->p == ' ' || *q->p == '\t' || *q->p == '\n' || *q->p == '\r') q->p++;
-}
-
-/* Fails at the current place: "3:14: expected '=', found 'foo'". */
-static NstStatus fail_expected(Parser *q, const char *expected)
-{
-    int line, column;
-    skip_space(q);
-    position(q, &line, &column);
-    char found[24];
-    size_t n = 0;
-    for (; n + 1 < sizeof found && q->p[n] != '\0' && q->p[n] != '\n'; n++)
-        found[n] = q->p[n] >= ' ' && q->p[n] <= '~' ? q->p[n] : '?';
-    found[n] = '\0';
-    return nst_fail(q->ctx, NST_E_PARSE, "%d:%d: expected %s, found '%s'", line, column, expected,
-                    *q->p == '\0' ? "end of text" : found);
-}
-
-static NstStatus note_position(Parser *q, const char *at, NstStatus status)
-{
-    int line, column;
-    const char *now = q->p;
-    q->p = at;
-    position(q, &line, &column);
-    q->p = now;
-    (void)nst_note(q->ctx, "at %d:%d of the kernel text", line, column);
-    return status;
-}
-
-static size_t word_size(const char *p)
-{
-    size_t n = 0;
-    while (nst_text_is_name(p, n + 1)) n++;
-    return n;
-}
-
-static bool take(Parser *q, char c)
-{
-    skip_space(q);
-    if (*q->p != c) return false;
-    q->p++;
-    return true;
-}
-
-static bool take_word(Parser *q, const char *word)
-{
-    skip_space(q);
-    size_t n = word_size(q->p);
-    if (n != strlen(word) || memcmp(q->p, word, n) != 0) return false;
-    q->p += n;
-    return true;
-}
-
-static NstStatus expect(Parser *q, char c)
-{
-    char text[4] = {'\'', c, '\'', '\0'};
-    return take(q, c) ? NST_OK : fail_expected(q, text);
-}
-
-static NstStatus expect_word(Parser *q, const char *word)
-{
-    return take_word(q, word) ? NST_OK : fail_expected(q, word);
-}
-
-static NstStatus parse_int(Parser *q, int64_t lo, int64_t hi, int64_t *value)
-{
-    skip_space(q);
-    const char *end = nst_parse_int(q->p, value);
-    if (end == NULL) return fail_expected(q, "an integer");
-    if (*value < lo || *value > hi) return fail_expected(q, "a number within the allowed range");
-    q->p = end;
-    return NST_OK;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static NstStatus parse_quoted(Parser *q, const char **text)
-{
-    NST_TRY(expect(q, '"'));
-    NstText out;
-    nst_text_init(&out, q->arena);
-    for (; *q->p != '"'; q->p++) {
-        char c = *q->p;
-        if (c == '\0' || c == '\n') return fail_expected(q, "'\"'");
-        if (c == '\\') {
-            c = *++q->p;
-            if (c == 'n')
-                c = '\n';
-            else if (c == 't')
-                c = '\t';
-            else if (c == 'x' && hex_digit(q->p[1]) >= 0 && hex_digit(q->p[2]) >= 0) {
-                c = (char)(hex_digit(q->p[1]) * 16 + hex_digit(q->p[2]));
-                if (c == '\0') return fail_expected(q, "a character that is not NUL");
-                q->p += 2;
-            } else if (c != '"' && c != '\\')
-                return fail_expected(q, "an escape \\\" \\\\ \\n \\t \\xHH");
-        }
-        nst_text_add_n(&out, &c, 1);
-    }
-    q->p++;
-    *text = nst_text_get(&out);
-    return NST_OK;
-}
-
-/* --- names --------------------------------------------------------------------------------------------------- */
-
-static const Name *find_name(const Parser *q, NameKind kind, const char *at, size_t n)
-{
-    for (uint32_t k = q->scope.n; k-- > 0;) {
-        const Name *name = &q->scope.at[k];
-        if (name->n == n && memcmp(name->at, at, n) == 0) return name->kind == kind ? name : NULL;
-    }
-    return NULL;
-}
-
-static bool find_buffer(void *arg, const char *at, size_t n, NstBuf *buffer, NstDtype *type)
-{
-    const Parser *q = arg;
-    const Name *name = find_name(q, NAME_BUFFER, at, n);
-    if (name == NULL) return false;
-    buffer->i = name->id;
-    *type = nst_kernel_buffer(q->kernel, *buffer)->dtype;
-    return true;
-}
-
-static bool find_let(void *arg, const char *at, size_t n, uint32_t *id, NstDtype *type)
-{
-    const Parser *q = arg;
-    const Name *name = find_name(q, NAME_LET, at, n);
-    if (name == NULL) return false;
-    *id = name->id;
-    *type = q->kernel->lets.at[name->id].type;
-    return true;
-}
-
-static NstSym find_sym(void *arg, const char *at, size_t n)
-{
-    const Name *name = find_name(arg, NAME_SYM, at, n);
-    return (NstSym){name != NULL ? name->id : 0};
-}
-
-/* A word that names something new: not a keyword, not in use. */
-static NstStatus parse_new_name(Parser *q, Name *name)
-{
-    skip_space(q);
-    *name = (Name){.at = q->p, .n = word_size(q->p)};
-    if (name->n == 0) return fail_expected(q, "a name");
-    if (nst_text_reserved(name->at, name->n)) return fail_expected(q, "a name that is not a keyword");
-    for (uint32_t k = 0; k < q->scope.n; k++)
-        if (q->scope.at[k].n == name->n && memcmp(q->scope.at[k].at, name->at, name->n) == 0)
-            return fail_expected(q, "a name that is not in use");
-    if (q->scope.n >= MAX_NAMES) return fail_expected(q, "fewer names");
-    q->p += name->n;
-    return NST_OK;
-}
-
-static void bind_name(Parser *q, Name name, NameKind kind, uint32_t id)
-{
-    name.kind = kind;
-    name.id = id;
-    nst_vec_push(q->arena, &q->scope, name);
-}
-
-static const char *name_text(Parser *q, const Name *name)
-{
-    return nst_copy_text(q->arena, name->at, name->n);
-}
-
-static NstStatus parse_known_buffer(Parser *q, NstBuf *buffer)
-{
-    skip_space(q);
-    size_t n = word_size(q->p);
-    NstDtype type;
-    if (n == 0 || !find_buffer(q, q->p, n, buffer, &type)) return fail_expected(q, "the name of a buffer");
-    q->p += n;
-    return NST_OK;
-}
-
-/* --- dims, expressions --------------------------------------------------------------------------------------- */
-
-static NstStatus parse_dim(Parser *q, NstDim *dim)
-{
-    skip_space(q);
-    const char *at = q->p;
-    NstStatus status = nst_dim_parse(q->ctx, q->kernel->dims, &q->p, find_sym, q, dim);
-    return status == NST_OK ? NST_OK : note_position(q, at, status);
-}
-
-/* [dim, dim, ...], at most NST_MAX_RANK of them. */
-static NstStatus parse_dims(Parser *q, NstDim *dim, uint32_t *n)
-{
-    NST_TRY(expect(q, '['));
-    for (*n = 0; !take(q, ']'); ++*n) {
-        if (*n > 0) NST_TRY(expect(q, ','));
-        if (*n == NST_MAX_RANK) return fail_expected(q, "at most 16 indices");
-        NST_TRY(parse_dim(q, &dim[*n]));
-    }
-    return NST_OK;
-}
-
-static NstStatus parse_formula(Parser *q, const NstDtype *arg, uint32_t n_args, NstDtype type, NstExpr *e)
-{
-    skip_space(q);
-    const char *at = q->p;
-    NstStatus status = nst_formula_parse_at(q->ctx, q->kernel->exprs, &q->p, arg, n_args, NULL, 0, type,
-                                            n_args == 0 ? &q->names : NULL, e);
-    return status == NST_OK ? NST_OK : note_position(q, at, status);
-}
-
-static NstStatus parse_expr(Parser *q, NstDtype type, NstExpr *e)
-{
-    return parse_formula(q, NULL, 0, type, e);
-}
-
-static NstStatus parse_dtype(Parser *q, NstDtype *type)
-{
-    skip_space(q);
-    size_t n = word_size(q->p);
-    *type = nst_dtype_parse(q->p, n);
-    if (*type == NST_DTYPE_NONE) return fail_expected(q, "an element type");
-    q->p += n;
-    return NST_OK;
-}
-
-/* @"name" "name" or @? before what does not come from where its surroundings come from. */
-static NstStatus parse_origin(Parser *q, NstOrigin *origin)
-{
-    if (!take(q, '@')) return NST_OK;
-    *origin = (NstOrigin){0};
-    if (take(q, '?')) return NST_OK;
-    do {
-        const char *name;
-        NST_TRY(parse_quoted(q, &name));
-        NstOrigins *origins = q->kernel->origins;
-        *origin = nst_origin_merge(origins, *origin, nst_origin_of(origins, name));
-        skip_space(q);
-    } while (*q->p == '"');
-    return NST_OK;
-}
-
-/* --- buffers ------------------------------------------------------------------------------------------------- */
-
-static NstStatus parse_part(Parser *q, int rank, NstLayoutPart *part)
-{
-    int64_t axis;
-    NST_TRY(parse_int(q, 0, rank - 1, &axis));
-    *part = (NstLayoutPart){.axis = (uint8_t)axis, .divisor = 1};
-    if (take(q, '/')) NST_TRY(parse_int(q, 1, INT32_MAX, &part->divisor));
-    if (take(q, '%')) NST_TRY(parse_int(q, 1, INT32_MAX, &part->modulus));
-    if (take(q, ':')) NST_TRY(parse_dim(q, &part->stride));
-    return NST_OK;
-}
-
-static NstStatus parse_halo(Parser *q, NstBuffer *buffer)
-{
-    int64_t *halo = NST_NEW_ARRAY(q->kernel->arena, int64_t, buffer->rank);
-    for (int axis = 0; axis < buffer->rank; axis++) NST_TRY(parse_int(q, 0, INT32_MAX, &halo[axis]));
-    buffer->layout.halo = halo;
-    return NST_OK;
-}
-
-/* The inside of layout(...); strides left out are none so far. */
-static NstStatus parse_layout_items(Parser *q, NstBuffer *buffer, NstLayoutPart *part)
-{
-    NstLayout *layout = &buffer->layout;
-    for (int n = 0; !take(q, ')'); n++) {
-        if (n > 0) NST_TRY(expect(q, ','));
-        if (take_word(q, "halo")) {
-            NST_TRY(parse_halo(q, buffer));
-        } else if (take_word(q, "offset")) {
-            NST_TRY(parse_dim(q, &layout->offset));
-        } else if (take_word(q, "elements")) {
-            NST_TRY(parse_dim(q, &layout->elements));
-        } else if (take_word(q, "bits")) {
-            int64_t bits;
-            NST_TRY(parse_int(q, 1, 128, &bits));
-            layout->bits = (int)bits;
-        } else if (layout->n_parts == MAX_PARTS) {
-            return fail_expected(q, "at most 64 parts");
-        } else {
-            NST_TRY(parse_part(q, buffer->rank, &part[layout->n_parts++]));
-        }
-    }
-    return NST_OK;
-}
-
-static NstStatus parse_layout(Parser *q, NstBuffer *buffer)
-{
-    NstDims *dims = q->kernel->dims;
-    NstLayoutPart *part = NST_NEW_ARRAY(q->kernel->arena, NstLayoutPart, MAX_PARTS);
-    NstLayout *layout = &buffer->layout;
-    *layout = (NstLayout){.parts = part, .offset = nst_dim_const(dims, 0), .bits = layout->bits};
-    NST_TRY(expect(q, '('));
-    NST_TRY(parse_layout_items(q, buffer, part));
-    for (uint32_t k = layout->n_parts; k-- > 0;)
-        if (part[k].stride.i == 0) part[k].stride = nst_layout_default_stride(dims, layout, buffer->shape, k);
-    if (layout->elements.i == 0) layout->elements = nst_layout_default_elements(dims, layout, buffer->shape);
-    return NST_OK;
-}
-
-/* name: f32[n, 4] layout(...) */
-static NstStatus parse_buffer(Parser *q, NstSpace space, NstBuf *id)
-{
-    Name name;
-    NstDtype dtype;
-    NstDim shape[NST_MAX_RANK];
-    uint32_t rank;
-    NST_TRY(parse_new_name(q, &name));
-    NST_TRY(expect(q, ':'));
-    NST_TRY(parse_dtype(q, &dtype));
-    NST_TRY(parse_dims(q, shape, &rank));
-    const char *text = name_text(q, &name);
-    *id = space == NST_SPACE_ARG ? nst_kernel_arg(q->kernel, text, dtype, (int)rank, shape, NST_ACCESS_IN)
-                                 : nst_kernel_local(q->kernel, text, dtype, space, (int)rank, shape);
-    bind_name(q, name, NAME_BUFFER, id->i);
-    if (take_word(q, "layout")) NST_TRY(parse_layout(q, nst_kernel_buffer(q->kernel, *id)));
-    return NST_OK;
-}
-
 /* --- statements ---------------------------------------------------------------------------------------------- */
 
-static NstStatus parse_block(Parser *q, NstBlock *block);
+static NstStatus parse_block(NstReader *q, NstBlock *block);
 
-static NstStatus parse_for(Parser *q, NstStmt **stmt)
+static NstStatus parse_for(NstReader *q, NstStmt **stmt)
 {
     NstForKind kind = NST_FOR_SERIAL;
     for (int k = NST_FOR_PARALLEL; k <= NST_FOR_UNROLL; k++)
-        if (take_word(q, nst_for_text((NstForKind)k))) kind = (NstForKind)k;
-    Name name;
+        if (nst_read_take_word(q, nst_for_text((NstForKind)k))) kind = (NstForKind)k;
+    NstReadName name;
     NstDim begin, end;
     int64_t step = 1, width = 0;
-    NST_TRY(parse_new_name(q, &name));
-    NST_TRY(expect_word(q, "in"));
-    NST_TRY(parse_dim(q, &begin));
-    NST_TRY(expect(q, '.'));
-    NST_TRY(expect(q, '.'));
-    NST_TRY(parse_dim(q, &end));
-    if (take_word(q, "step")) NST_TRY(parse_int(q, 1, INT32_MAX, &step));
+    NST_TRY(nst_read_new_name(q, &name));
+    NST_TRY(nst_read_expect_word(q, "in"));
+    NST_TRY(nst_read_dim(q, &begin));
+    NST_TRY(nst_read_expect(q, '.'));
+    NST_TRY(nst_read_expect(q, '.'));
+    NST_TRY(nst_read_dim(q, &end));
+    if (nst_read_take_word(q, "step")) NST_TRY(nst_read_int(q, 1, INT32_MAX, &step));
     if (kind == NST_FOR_VECTOR) {
-        NST_TRY(expect_word(q, "width"));
-        NST_TRY(parse_int(q, 1, 4096, &width));
+        NST_TRY(nst_read_expect_word(q, "width"));
+        NST_TRY(nst_read_int(q, 1, 4096, &width));
     }
-    NstSym var = nst_kernel_index(q->kernel, name_text(q, &name), begin, end);
+    NstSym var = nst_kernel_index(q->kernel, nst_read_name_text(q, &name), begin, end);
     *stmt = nst_stmt_for(q->kernel, var, begin, end, step, kind, width);
     uint32_t mark = q->scope.n;
-    bind_name(q, name, NAME_SYM, var.i);
+    nst_read_bind(q, name, NST_READ_SYM, var.i);
     NST_TRY(parse_block(q, &(*stmt)->u.loop.body));
     q->scope.n = mark;
     return NST_OK;
 }
 
-static NstStatus parse_if(Parser *q, NstStmt **stmt)
+static NstStatus parse_if(NstReader *q, NstStmt **stmt)
 {
     NstExpr condition;
-    NST_TRY(expect(q, '('));
-    NST_TRY(parse_expr(q, NST_BOOL, &condition));
-    NST_TRY(expect(q, ')'));
+    NST_TRY(nst_read_expect(q, '('));
+    NST_TRY(nst_read_expr(q, NST_BOOL, &condition));
+    NST_TRY(nst_read_expect(q, ')'));
     *stmt = nst_stmt_if(q->kernel, condition);
     NST_TRY(parse_block(q, &(*stmt)->u.branch.then));
-    if (take_word(q, "else")) NST_TRY(parse_block(q, &(*stmt)->u.branch.otherwise));
+    if (nst_read_take_word(q, "else")) NST_TRY(parse_block(q, &(*stmt)->u.branch.otherwise));
     return NST_OK;
 }
 
-static NstStatus parse_let(Parser *q, NstStmt **stmt)
+static NstStatus parse_let(NstReader *q, NstStmt **stmt)
 {
-    Name name;
+    NstReadName name;
     NstDtype type;
     NstExpr value;
-    NST_TRY(parse_new_name(q, &name));
-    NST_TRY(expect(q, ':'));
-    NST_TRY(parse_dtype(q, &type));
-    NST_TRY(expect(q, '='));
-    NST_TRY(parse_expr(q, type, &value));
-    uint32_t id = nst_kernel_let(q->kernel, name_text(q, &name), type);
-    bind_name(q, name, NAME_LET, id);
+    NST_TRY(nst_read_new_name(q, &name));
+    NST_TRY(nst_read_expect(q, ':'));
+    NST_TRY(nst_read_dtype(q, &type));
+    NST_TRY(nst_read_expect(q, '='));
+    NST_TRY(nst_read_expr(q, type, &value));
+    uint32_t id = nst_kernel_let(q->kernel, nst_read_name_text(q, &name), type);
+    nst_read_bind(q, name, NST_READ_LET, id);
     *stmt = nst_stmt_let(q->kernel, id, value);
     return NST_OK;
 }
 
-static NstStatus parse_index_let(Parser *q, NstStmt **stmt)
+static NstStatus parse_index_let(NstReader *q, NstStmt **stmt)
 {
-    Name name;
+    NstReadName name;
     NstDim lo, hi;
     NstExpr value;
-    NST_TRY(parse_new_name(q, &name));
-    bool checked = take_word(q, "checked");
-    NST_TRY(expect_word(q, "in"));
-    NST_TRY(parse_dim(q, &lo));
-    NST_TRY(expect(q, '.'));
-    NST_TRY(expect(q, '.'));
-    NST_TRY(parse_dim(q, &hi));
-    NST_TRY(expect(q, '='));
-    NST_TRY(parse_expr(q, NST_I64, &value));
-    NstSym var = nst_kernel_index(q->kernel, name_text(q, &name), lo, hi);
-    bind_name(q, name, NAME_SYM, var.i);
+    NST_TRY(nst_read_new_name(q, &name));
+    bool checked = nst_read_take_word(q, "checked");
+    NST_TRY(nst_read_expect_word(q, "in"));
+    NST_TRY(nst_read_dim(q, &lo));
+    NST_TRY(nst_read_expect(q, '.'));
+    NST_TRY(nst_read_expect(q, '.'));
+    NST_TRY(nst_read_dim(q, &hi));
+    NST_TRY(nst_read_expect(q, '='));
+    NST_TRY(nst_read_expr(q, NST_I64, &value));
+    NstSym var = nst_kernel_index(q->kernel, nst_read_name_text(q, &name), lo, hi);
+    nst_read_bind(q, name, NST_READ_SYM, var.i);
     *stmt = nst_stmt_index(q->kernel, var, value, lo, hi, checked);
     return NST_OK;
 }
 
 /* buffer[index], buffer[index] ...: the same index each time. */
-static NstStatus parse_targets(Parser *q, NstStoreTarget *target, uint32_t *n, NstDim *index, uint32_t *n_index)
+static NstStatus parse_targets(NstReader *q, NstStoreTarget *target, uint32_t *n, NstDim *index, uint32_t *n_index)
 {
     *n = 0;
     do {
         NstDim again[NST_MAX_RANK];
         uint32_t n_again;
-        if (*n == MAX_TARGETS) return fail_expected(q, "at most 64 targets");
+        if (*n == NST_READ_MAX_TARGETS) return nst_read_fail(q, "at most 64 targets");
         target[*n] = (NstStoreTarget){0};
-        NST_TRY(parse_known_buffer(q, &target[*n].buffer));
+        NST_TRY(nst_read_known_buffer(q, &target[*n].buffer));
         const char *at = q->p;
-        NST_TRY(parse_dims(q, again, &n_again));
+        NST_TRY(nst_read_dims(q, again, &n_again));
         bool same = *n == 0 || (n_again == *n_index && memcmp(index, again, n_again * sizeof *index) == 0);
         if (!same) {
             q->p = at;
-            return fail_expected(q, "the same index for all targets");
+            return nst_read_fail(q, "the same index for all targets");
         }
         memcpy(index, again, n_again * sizeof *index);
         *n_index = n_again;
         ++*n;
-    } while (take(q, ','));
+    } while (nst_read_take(q, ','));
     return NST_OK;
 }
 
-static NstStatus parse_values(Parser *q, NstStoreTarget *target, uint32_t n)
+static NstStatus parse_values(NstReader *q, NstStoreTarget *target, uint32_t n)
 {
-    NST_TRY(expect(q, '='));
+    NST_TRY(nst_read_expect(q, '='));
     for (uint32_t k = 0; k < n; k++) {
-        if (k > 0) NST_TRY(expect(q, ','));
-        NST_TRY(parse_expr(q, nst_kernel_buffer(q->kernel, target[k].buffer)->dtype, &target[k].value));
+        if (k > 0) NST_TRY(nst_read_expect(q, ','));
+        NST_TRY(nst_read_expr(q, nst_kernel_buffer(q->kernel, target[k].buffer)->dtype, &target[k].value));
     }
     return NST_OK;
 }
 
-static NstStatus parse_merge(Parser *q, NstStoreTarget *target, uint32_t n)
+static NstStatus parse_merge(NstReader *q, NstStoreTarget *target, uint32_t n)
 {
-    NstDtype type[2 * MAX_TARGETS];
+    NstDtype type[2 * NST_READ_MAX_TARGETS];
     for (uint32_t k = 0; k < n; k++) type[k] = type[n + k] = nst_kernel_buffer(q->kernel, target[k].buffer)->dtype;
-    NST_TRY(expect_word(q, "merge"));
+    NST_TRY(nst_read_expect_word(q, "merge"));
     for (uint32_t k = 0; k < n; k++) {
-        if (k > 0) NST_TRY(expect(q, ','));
-        NST_TRY(parse_formula(q, type, 2 * n, type[k], &target[k].merge));
+        if (k > 0) NST_TRY(nst_read_expect(q, ','));
+        NST_TRY(nst_read_formula(q, type, 2 * n, type[k], &target[k].merge));
     }
-    NST_TRY(expect_word(q, "from"));
+    NST_TRY(nst_read_expect_word(q, "from"));
     for (uint32_t k = 0; k < n; k++) {
-        if (k > 0) NST_TRY(expect(q, ','));
-        NST_TRY(parse_expr(q, type[k], &target[k].identity));
+        if (k > 0) NST_TRY(nst_read_expect(q, ','));
+        NST_TRY(nst_read_expr(q, type[k], &target[k].identity));
     }
     return NST_OK;
 }
 
-static NstStatus parse_store(Parser *q, bool update, NstStmt **stmt)
+static NstStatus parse_store(NstReader *q, bool update, NstStmt **stmt)
 {
-    NstStoreTarget *target = NST_NEW_ARRAY(q->arena, NstStoreTarget, MAX_TARGETS);
+    NstStoreTarget *target = NST_NEW_ARRAY(q->arena, NstStoreTarget, NST_READ_MAX_TARGETS);
     NstDim index[NST_MAX_RANK];
     uint32_t n, n_index = 0;
     NST_TRY(parse_targets(q, target, &n, index, &n_index));
@@ -515,106 +152,107 @@ static NstStatus parse_store(Parser *q, bool update, NstStmt **stmt)
     return NST_OK;
 }
 
-static NstStatus parse_prefetch(Parser *q, NstStmt **stmt)
+static NstStatus parse_prefetch(NstReader *q, NstStmt **stmt)
 {
     NstBuf buffer;
     NstDim index[NST_MAX_RANK];
     uint32_t n;
     int64_t level;
-    NST_TRY(parse_known_buffer(q, &buffer));
-    NST_TRY(parse_dims(q, index, &n));
-    NST_TRY(expect_word(q, "level"));
-    NST_TRY(parse_int(q, 1, 3, &level));
-    *stmt = nst_stmt_prefetch(q->kernel, buffer, index, n, (int)level, take_word(q, "write"));
+    NST_TRY(nst_read_known_buffer(q, &buffer));
+    NST_TRY(nst_read_dims(q, index, &n));
+    NST_TRY(nst_read_expect_word(q, "level"));
+    NST_TRY(nst_read_int(q, 1, 3, &level));
+    *stmt = nst_stmt_prefetch(q->kernel, buffer, index, n, (int)level, nst_read_take_word(q, "write"));
     return NST_OK;
 }
 
-static NstStatus parse_call(Parser *q, NstStmt **stmt)
+static NstStatus parse_call(NstReader *q, NstStmt **stmt)
 {
     NstExpr arg[16];
     NstBuf buffer[16];
     uint32_t helper = 0, n_args = 0, n_buffers = 0;
-    while (helper < NST_HELPER_COUNT && !take_word(q, nst_helper_text(helper))) helper++;
-    if (helper == NST_HELPER_COUNT) return fail_expected(q, "the name of a helper");
-    NST_TRY(expect(q, '('));
-    while (!take(q, ')')) {
-        if (n_args > 0) NST_TRY(expect(q, ','));
-        if (n_args == 16) return fail_expected(q, "at most 16 arguments");
-        NST_TRY(parse_expr(q, NST_DTYPE_NONE, &arg[n_args++]));
+    while (helper < NST_HELPER_COUNT && !nst_read_take_word(q, nst_helper_text(helper))) helper++;
+    if (helper == NST_HELPER_COUNT) return nst_read_fail(q, "the name of a helper");
+    NST_TRY(nst_read_expect(q, '('));
+    while (!nst_read_take(q, ')')) {
+        if (n_args > 0) NST_TRY(nst_read_expect(q, ','));
+        if (n_args == 16) return nst_read_fail(q, "at most 16 arguments");
+        NST_TRY(nst_read_expr(q, NST_DTYPE_NONE, &arg[n_args++]));
     }
-    if (take_word(q, "on")) {
+    if (nst_read_take_word(q, "on")) {
         do {
-            if (n_buffers == 16) return fail_expected(q, "at most 16 buffers");
-            NST_TRY(parse_known_buffer(q, &buffer[n_buffers++]));
-        } while (take(q, ','));
+            if (n_buffers == 16) return nst_read_fail(q, "at most 16 buffers");
+            NST_TRY(nst_read_known_buffer(q, &buffer[n_buffers++]));
+        } while (nst_read_take(q, ','));
     }
     *stmt = nst_stmt_call(q->kernel, helper, arg, n_args, buffer, n_buffers);
     return NST_OK;
 }
 
-static NstStatus parse_assert(Parser *q, NstStmt **stmt)
+static NstStatus parse_assert(NstReader *q, NstStmt **stmt)
 {
     NstExpr condition;
     const char *message;
-    NST_TRY(expect(q, '('));
-    NST_TRY(parse_expr(q, NST_BOOL, &condition));
-    NST_TRY(expect(q, ')'));
-    NST_TRY(parse_quoted(q, &message));
+    NST_TRY(nst_read_expect(q, '('));
+    NST_TRY(nst_read_expr(q, NST_BOOL, &condition));
+    NST_TRY(nst_read_expect(q, ')'));
+    NST_TRY(nst_read_quoted(q, &message));
     *stmt = nst_stmt_assert(q->kernel, condition, message);
     return NST_OK;
 }
 
-static NstStatus parse_while(Parser *q, NstStmt **stmt)
+static NstStatus parse_while(NstReader *q, NstStmt **stmt)
 {
     *stmt = nst_stmt_while(q->kernel);
     return parse_block(q, &(*stmt)->u.repeat.body);
 }
 
-static NstStatus parse_alloc(Parser *q, NstSpace space, NstOrigin origin, NstStmt **stmt)
+static NstStatus parse_alloc(NstReader *q, NstSpace space, NstOrigin origin, NstStmt **stmt)
 {
     NstBuf buffer;
-    NST_TRY(parse_buffer(q, space, &buffer));
+    NST_TRY(nst_read_buffer(q, space, &buffer));
     nst_kernel_buffer(q->kernel, buffer)->origin = origin;
     *stmt = nst_stmt_alloc(q->kernel, buffer);
     return NST_OK;
 }
 
-static NstStatus parse_stmt(Parser *q, NstStmt **stmt)
+static NstStatus parse_stmt(NstReader *q, NstStmt **stmt)
 {
-    if (take_word(q, "for")) return parse_for(q, stmt);
-    if (take_word(q, "while")) return parse_while(q, stmt);
-    if (take_word(q, "if")) return parse_if(q, stmt);
-    if (take_word(q, "let")) return parse_let(q, stmt);
-    if (take_word(q, "index")) return parse_index_let(q, stmt);
+    if (nst_read_take_word(q, "for")) return parse_for(q, stmt);
+    if (nst_read_take_word(q, "while")) return parse_while(q, stmt);
+    if (nst_read_take_word(q, "if")) return parse_if(q, stmt);
+    if (nst_read_take_word(q, "let")) return parse_let(q, stmt);
+    if (nst_read_take_word(q, "index")) return parse_index_let(q, stmt);
     for (int space = NST_SPACE_REG; space <= NST_SPACE_SHARED; space++)
-        if (take_word(q, nst_space_text((NstSpace)space))) return parse_alloc(q, (NstSpace)space, q->origin, stmt);
-    if (take_word(q, "update")) return parse_store(q, true, stmt);
-    if (take_word(q, "store")) return parse_store(q, false, stmt);
-    if (take_word(q, "prefetch")) return parse_prefetch(q, stmt);
-    if (take_word(q, "call")) return parse_call(q, stmt);
-    if (take_word(q, "assert")) return parse_assert(q, stmt);
+        if (nst_read_take_word(q, nst_space_text((NstSpace)space)))
+            return parse_alloc(q, (NstSpace)space, q->origin, stmt);
+    if (nst_read_take_word(q, "update")) return parse_store(q, true, stmt);
+    if (nst_read_take_word(q, "store")) return parse_store(q, false, stmt);
+    if (nst_read_take_word(q, "prefetch")) return parse_prefetch(q, stmt);
+    if (nst_read_take_word(q, "call")) return parse_call(q, stmt);
+    if (nst_read_take_word(q, "assert")) return parse_assert(q, stmt);
     *stmt = NULL;
-    if (take_word(q, "break"))
+    if (nst_read_take_word(q, "break"))
         *stmt = nst_stmt_break(q->kernel);
-    else if (take_word(q, "barrier"))
+    else if (nst_read_take_word(q, "barrier"))
         *stmt = nst_stmt_barrier(q->kernel);
     if (*stmt != NULL) return NST_OK;
-    size_t n = word_size(q->p);
-    if (n == 0 || find_name(q, NAME_BUFFER, q->p, n) == NULL) return fail_expected(q, "a statement");
+    size_t n = nst_read_word_size(q->p);
+    if (n == 0 || nst_read_find(q, NST_READ_BUFFER, q->p, n) == NULL) return nst_read_fail(q, "a statement");
     return parse_store(q, false, stmt);
 }
 
-static NstStatus parse_block(Parser *q, NstBlock *block)
+static NstStatus parse_block(NstReader *q, NstBlock *block)
 {
-    if (q->depth == NST_TEXT_MAX_DEPTH) return fail_expected(q, "at most 64 nested blocks");
-    NST_TRY(expect(q, '{'));
+    if (q->depth == NST_TEXT_MAX_DEPTH) return nst_read_fail(q, "at most 64 nested blocks");
+    NST_TRY(nst_read_expect(q, '{'));
     uint32_t mark = q->scope.n;
     q->depth++;
-    while (!take(q, '}')) {
+    while (!nst_read_take(q, '}')) {
         NstOrigin outer = q->origin;
         NstStmt *stmt = NULL;
-        if (q->n_statements++ == MAX_STATEMENTS) return fail_expected(q, "fewer statements");
-        NST_TRY(parse_origin(q, &q->origin));
+        if (q->n_statements++ == NST_READ_MAX_STATEMENTS) return nst_read_fail(q, "fewer statements");
+        NST_TRY(nst_read_origin(q, &q->origin));
         NstOrigin origin = q->origin;
         NST_TRY(parse_stmt(q, &stmt));
         stmt->origin = origin;
@@ -628,32 +266,32 @@ static NstStatus parse_block(Parser *q, NstBlock *block)
 
 /* --- kernels ------------------------------------------------------------------------------------------------- */
 
-static NstStatus parse_param_facts(Parser *q, NstSymInfo *info)
+static NstStatus parse_param_facts(NstReader *q, NstSymInfo *info)
 {
     for (;;) {
-        if (take_word(q, "value"))
+        if (nst_read_take_word(q, "value"))
             info->kind = NST_SYM_VALUE;
-        else if (take_word(q, "counted"))
+        else if (nst_read_take_word(q, "counted"))
             info->kind = NST_SYM_COUNTED;
-        else if (take_word(q, "min"))
-            NST_TRY(parse_int(q, INT64_MIN, INT64_MAX, &info->lo));
-        else if (take_word(q, "max"))
-            NST_TRY(parse_int(q, INT64_MIN, INT64_MAX, &info->hi));
-        else if (take_word(q, "multiple"))
-            NST_TRY(parse_int(q, 1, INT32_MAX, &info->multiple));
+        else if (nst_read_take_word(q, "min"))
+            NST_TRY(nst_read_int(q, INT64_MIN, INT64_MAX, &info->lo));
+        else if (nst_read_take_word(q, "max"))
+            NST_TRY(nst_read_int(q, INT64_MIN, INT64_MAX, &info->hi));
+        else if (nst_read_take_word(q, "multiple"))
+            NST_TRY(nst_read_int(q, 1, INT32_MAX, &info->multiple));
         else
             return NST_OK;
     }
 }
 
 /* A size symbol: the one of that name in the table, or a new one with the facts stated. */
-static NstStatus parse_param(Parser *q)
+static NstStatus parse_param(NstReader *q)
 {
-    Name name;
-    NST_TRY(parse_new_name(q, &name));
-    const char *text = name_text(q, &name);
-    skip_space(q);
-    if (*q->p == '"') NST_TRY(parse_quoted(q, &text));
+    NstReadName name;
+    NST_TRY(nst_read_new_name(q, &name));
+    const char *text = nst_read_name_text(q, &name);
+    nst_read_space(q);
+    if (*q->p == '"') NST_TRY(nst_read_quoted(q, &text));
     NstDims *dims = q->kernel->dims;
     NstSymInfo facts = {.kind = NST_SYM_INPUT, .lo = 0, .hi = INT64_MAX, .multiple = 1};
     NST_TRY(parse_param_facts(q, &facts));
@@ -663,47 +301,47 @@ static NstStatus parse_param(Parser *q)
         nst_dims_sym(dims, sym)->multiple = facts.multiple;
     }
     nst_kernel_param(q->kernel, sym);
-    bind_name(q, name, NAME_SYM, sym.i);
+    nst_read_bind(q, name, NST_READ_SYM, sym.i);
     return NST_OK;
 }
 
-static NstStatus parse_arg(Parser *q)
+static NstStatus parse_arg(NstReader *q)
 {
     NstOrigin origin = q->origin;
-    NST_TRY(parse_origin(q, &origin));
-    bool constant = take_word(q, "const");
+    NST_TRY(nst_read_origin(q, &origin));
+    bool constant = nst_read_take_word(q, "const");
     int access = NST_ACCESS_IN;
-    while (access <= NST_ACCESS_INOUT && !take_word(q, nst_access_text((NstAccess)access))) access++;
-    if (access > NST_ACCESS_INOUT) return fail_expected(q, "in, out, inout or '{'");
+    while (access <= NST_ACCESS_INOUT && !nst_read_take_word(q, nst_access_text((NstAccess)access))) access++;
+    if (access > NST_ACCESS_INOUT) return nst_read_fail(q, "in, out, inout or '{'");
     NstBuf id;
-    NST_TRY(parse_buffer(q, NST_SPACE_ARG, &id));
+    NST_TRY(nst_read_buffer(q, NST_SPACE_ARG, &id));
     NstBuffer *buffer = nst_kernel_buffer(q->kernel, id);
     buffer->access = (NstAccess)access;
     buffer->constant = constant;
     buffer->origin = origin;
-    (void)take(q, ',');
+    (void)nst_read_take(q, ',');
     return NST_OK;
 }
 
-static NstStatus parse_kernel(Parser *q)
+static NstStatus parse_kernel(NstReader *q)
 {
-    NST_TRY(parse_origin(q, &q->kernel->origin));
+    NST_TRY(nst_read_origin(q, &q->kernel->origin));
     q->origin = q->kernel->origin;
-    NST_TRY(expect_word(q, "kernel"));
-    skip_space(q);
+    NST_TRY(nst_read_expect_word(q, "kernel"));
+    nst_read_space(q);
     if (*q->p == '"') {
-        NST_TRY(parse_quoted(q, &q->kernel->name));
+        NST_TRY(nst_read_quoted(q, &q->kernel->name));
     } else {
-        Name name;
-        NST_TRY(parse_new_name(q, &name));
+        NstReadName name;
+        NST_TRY(nst_read_new_name(q, &name));
         q->kernel->name = nst_copy_text(q->kernel->arena, name.at, name.n);
     }
-    NST_TRY(expect(q, '('));
-    for (int n = 0; !take(q, ')'); n++) {
-        if (n > 0) NST_TRY(expect(q, ','));
+    NST_TRY(nst_read_expect(q, '('));
+    for (int n = 0; !nst_read_take(q, ')'); n++) {
+        if (n > 0) NST_TRY(nst_read_expect(q, ','));
         NST_TRY(parse_param(q));
     }
-    for (skip_space(q); *q->p != '{'; skip_space(q)) NST_TRY(parse_arg(q));
+    for (nst_read_space(q); *q->p != '{'; nst_read_space(q)) NST_TRY(parse_arg(q));
     return parse_block(q, &q->kernel->body);
 }
 
@@ -730,12 +368,13 @@ static char *blank_comments(NstArena *arena, const char *text)
 NstStatus nst_kernel_parse_at(NstCtx *ctx, NstArena *arena, NstDims *dims, NstExprs *exprs, NstOrigins *origins,
                               const char **p, NstKernel **kernel)
 {
-    Parser q = {.ctx = ctx, .arena = arena};
+    NstReader q = {.ctx = ctx, .arena = arena};
     q.base = q.p = blank_comments(arena, *p);
     q.kernel = nst_kernel_new(arena, dims, exprs, origins, "");
-    q.names = (NstFormulaNames){.arg = &q, .find_buffer = find_buffer, .find_let = find_let, .find_sym = find_sym};
+    q.names = (NstFormulaNames){
+        .arg = &q, .find_buffer = nst_read_find_buffer, .find_let = nst_read_find_let, .find_sym = nst_read_find_sym};
     NST_TRY(parse_kernel(&q));
-    skip_space(&q);
+    nst_read_space(&q);
     *p += q.p - q.base;
     *kernel = q.kernel;
     return NST_OK;
