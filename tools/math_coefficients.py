@@ -1,15 +1,24 @@
 #!/usr/bin/env python3
 """Makes ir/math_coefficients.def: minimax coefficients of the vector math of ir/math*.c.
 
-    tools/math_coefficients.py > ir/math_coefficients.def        (needs mpmath; gmpy2 makes it quicker)
+    tools/math_coefficients.py > ir/math_coefficients.def     (needs mpmath)
+    tools/math_coefficients.py --check ir/math_coefficients.def    fails if the file is not what this script makes;
+                                                              77 (skipped) without mpmath
 
 Every polynomial is found by the Remez exchange on a fixed Chebyshev grid in 60 digits.  Coefficients are then rounded
 to their type one by one, lowest power first, and the ones above are fitted anew each time, so that they make up for the
 rounding.  No random numbers, no dependence on the machine: the output is a function of this file.
 """
+import contextlib
+import io
 import sys
+
+try:
+    import mpmath
+except ImportError:
+    print("math_coefficients.py: needs mpmath")
+    sys.exit(77)
 from mpmath import mp, mpf, matrix, lu_solve
-import mpmath
 
 mp.dps = 60
 BITS = {"F32": 24, "F64": 53}
@@ -242,13 +251,26 @@ def words_of_two_over_pi():
                 print("               " + ", ".join("0x%08x" % w for w in words[k:k + 8]) + ("," if k + 8 < count else ")"))
 
 
-def main():
+def make():
     print("/* math_coefficients.def: made by tools/math_coefficients.py; do not edit.")
     print(" * NST_MATH_TABLE(name, range and form, error of the polynomial alone, coefficients, highest power first)")
     print(" * NST_MATH_WORDS(name, 32-bit words, most significant first) */")
     for part in (exponentials, logarithms, circular, error_function, words_of_two_over_pi):
-        if len(sys.argv) < 2 or part.__name__ in sys.argv[1:]:
-            part()
+        part()
 
 
-main()
+def main():
+    if sys.argv[1:2] != ["--check"]:
+        make()
+        return 0
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        make()
+    with open(sys.argv[2], encoding="ascii") as file:
+        if file.read() == text.getvalue():
+            return 0
+    print("%s differs from what tools/math_coefficients.py makes" % sys.argv[2])
+    return 1
+
+
+sys.exit(main())
