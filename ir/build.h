@@ -2,7 +2,9 @@
  *
  * A builder on which an operation failed is poisoned: further calls return none and keep the first error, so that lowerings
  * need no error lines.  Check nst_build_status once.  A none operand of a required input poisons too.
- * Every inference rule is in infer.c, one switch over primitives. */
+ * Every inference rule is in infer.c, one switch over primitives.  Equalities of extents that the prover cannot settle
+ * become assert nodes and, in the graph's own region, facts of the prover.
+ * Calls that would change nothing (a permutation that is none, a reshape to the same shape...) return their operand. */
 #ifndef NST_IR_BUILD_H
 #define NST_IR_BUILD_H
 
@@ -14,6 +16,7 @@ typedef struct NstBuild {
     NstRegionId region; /* where nodes go */
     NstOrigin origin;   /* given to new nodes */
     NstStatus status;   /* first failure */
+    int depth;          /* of the region: 0 for the graph's own */
 } NstBuild;
 
 void nst_build_init(NstBuild *build, NstCtx *ctx, NstGraph *graph, NstRegionId region);
@@ -26,10 +29,19 @@ NstVal nst_build_const(NstBuild *build, NstDtype dtype, int rank, const int64_t 
                        const void *data); /* data copied */
 NstVal nst_build_const_view(NstBuild *build, NstDtype dtype, int rank, const int64_t *shape, const void *data,
                             size_t bytes); /* [borrowed for the graph's life] */
+/* nst_const_fill_seeded's values */
+NstVal nst_build_seeded(NstBuild *build, NstDtype dtype, int rank, const int64_t *shape, uint64_t seed);
 NstVal nst_build_splat(NstBuild *build, NstDtype dtype, int rank, const NstDim *shape, NstScalar value);
 NstVal nst_build_iota(NstBuild *build, NstDim extent);
 NstVal nst_build_random_bits(NstBuild *build, NstVal key, int rank, const NstDim *shape);
 NstVal nst_build_dim_value(NstBuild *build, NstDim dim);
+/* A size read from a run-time integer scalar: the dim of a dim_value or constant, else a new VALUE symbol lo..hi that the
+ * scalar defines (name may be NULL). */
+NstDim nst_build_value_dim(NstBuild *build, NstVal scalar, const char *name, int64_t lo, int64_t hi);
+/* Both dims are equal from here on: proven, asserted at run time, or an error. */
+void nst_build_require_equal(NstBuild *build, NstDim a, NstDim b, const char *what);
+/* A constant shape of extent 1 at every axis, and dims of an array of integers. [graph's arena] */
+const NstDim *nst_build_dims(NstBuild *build, int rank, const int64_t *shape);
 
 /* formula over slots a, b, c...; inputs are aligned by trailing axes and broadcast (ranks are raised by reshape).  word/n: named
  * constants.  The result type is what the formula gives, narrow floats rounded back when all float inputs are of one narrow type. */
@@ -58,16 +70,22 @@ typedef struct NstWindowAxis {
 NstVal nst_build_window(NstBuild *build, NstVal x, int n, const NstWindowAxis *axis, NstVal padding);
 NstVal nst_build_update_slice(NstBuild *build, NstVal base, NstVal update, const NstVal *start);
 
-/* step and merge formulas, one a state: states are s0 s1.., elements x0 x1.., in merge the right states are t0 t1..; init text
- * constants.  One-state shorthand: combiner "a+b", "max(a,b)": a = state, b = element, merge the same. */
+/* reduce "a + b", "max(a, b)": a = state, b = element, merge the same, the neutral element is known for + * min max & | ^.
+ * Narrow floats are reduced in f32 and the result is rounded back.  reduce_tuple: combine as it stands (formulas over ARG
+ * slots; nst_build_formula makes them).  Lanes are chosen by ir/order.h. */
+NstExpr nst_build_formula(NstBuild *build, const char *formula, const NstDtype *arg_type, uint32_t n_args,
+                          NstDtype result_type);
 NstVal nst_build_reduce(NstBuild *build, NstVal x, const char *combiner, int n_axes, const int *axes, bool keep);
 NstStatus nst_build_reduce_tuple(NstBuild *build, uint32_t n_in, const NstVal *in, NstCombine combine, int n_axes,
                                  const int *axes, bool keep, bool skip_padding, NstVal *out);
 NstVal nst_build_prefix(NstBuild *build, NstVal x, const char *combiner, int axis, bool exclusive, bool reverse);
-/* equation "bik,bkj->bij" over operands; letters are axes.  accumulate NONE = compute type. pre: formula texts or NULL. */
+/* equation "bik,bkj->bij": letters are axes; inputs of pre formulas follow a semicolon: "ik,kj;i,j->ij".  accumulate NONE =
+ * compute type of the operands, and the result rounded back if they are narrow floats. */
 NstVal nst_build_contract(NstBuild *build, const char *equation, uint32_t n, const NstVal *in, NstDtype accumulate);
-NstVal nst_build_contract_full(NstBuild *build, const NstAttrs *attr, uint32_t n,
-                               const NstVal *in); /* contract attributes as they stand */
+/* Contract attributes as they stand; sum NULL and lanes 0 are chosen by ir/order.h.  nst_build_equation fills labels,
+ * out_labels, out_rank and n_operands from an equation. */
+NstVal nst_build_contract_full(NstBuild *build, const NstAttrs *attr, uint32_t n, const NstVal *in);
+NstStatus nst_build_equation(NstCtx *ctx, NstArena *arena, const char *equation, uint32_t n_in, NstAttrs *attr);
 NstStatus nst_build_sort(NstBuild *build, uint32_t n, const NstVal *in, int n_keys, int axis, bool descending,
                          NstDim keep, NstVal *out);
 NstVal nst_build_gather(NstBuild *build, NstVal data, NstVal indices, int axis, int batch, NstIndexMode mode);
@@ -76,7 +94,10 @@ NstVal nst_build_scatter(NstBuild *build, NstVal data, NstVal indices, NstVal up
 NstStatus nst_build_compact(NstBuild *build, NstVal mask, uint32_t n, const NstVal *in, int axis, NstVal *out,
                             NstSym *count);
 
-/* Structure: create the region first, build into it with a NstBuild of its own, set results, then add the node. */
+/* Structure: create the region first (nst_build_region), build into it with a NstBuild of its own, set its results with
+ * nst_build_results, then add the node.  Results whose extents differ between branches, iterations or from outside get new
+ * COUNTED symbols.  loop: without a condition input the body's condition result is ignored. */
+NstRegionId nst_build_region(NstBuild *build, NstBuild *inner);
 NstStatus nst_build_if(NstBuild *build, NstVal condition, NstRegionId then_region, NstRegionId else_region, NstVal *out,
                        uint32_t n_out);
 NstStatus nst_build_loop(NstBuild *build, NstVal trips, NstVal condition, uint32_t n_states, const NstVal *state,

@@ -1,5 +1,6 @@
 /* graph.h: SSA graph of primitives.
  *
+ * Nodes, values and regions keep their address: pointers to them survive every later call.  Ids are never reused.
  * Values are typed by (element type, symbolic shape); nodes are primitives of prim.def; regions hold the bodies of if,
  * loop and call.  A node's attributes are the member of NstAttrs its primitive uses.  Values of an outer region may be
  * used in inner regions.  Nodes of a region are kept in topological order. */
@@ -51,12 +52,15 @@ typedef enum NstIndexMode {
     NST_INDEX_FILL /* gather: outside reads 0; scatter: outside is skipped */
 } NstIndexMode;
 
-/* Constant data: splat (data NULL) or the elements in row-major engine storage. */
+/* Constant data: splat (data NULL) or the elements in row-major engine storage.  seeded: data are what
+ * nst_const_fill_seeded makes of seed (text prints the seed only). */
 typedef struct NstConst {
     NstScalar splat;
     const void *data;
     size_t bytes;
     uint64_t id;
+    uint64_t seed;
+    bool seeded;
 } NstConst; /* id: for plans; 0 = inline */
 
 /* reduce and prefix: m = n_states states over n = n_in inputs of one shape.  step[k]: new state k from ARG 0..m-1 (states)
@@ -66,8 +70,10 @@ typedef struct NstCombine {
     const NstExpr *step, *merge, *init;
 } NstCombine;
 
+/* Labels of a contraction: 0..51 stand for the letters a..z A..Z of an equation. */
+#define NST_MAX_LABELS 52
+
 /* Attributes, by primitive (union member named after it). */
-/* clang-format off: one line a primitive */
 typedef union NstAttrs {
     struct {
         const char *name;
@@ -89,24 +95,26 @@ typedef union NstAttrs {
     struct {
         int order[NST_MAX_RANK];
     } permute; /* output axis k = input axis order[k] */
-    /* slice: out[i] = in[start + i*step]; start_input[k] > 0: start of axis k is that input (an i64 scalar), which must be
-     * checked so that the slice stays inside. */
+    /* slice: out[i] = in[start + i*step], sizes are the output type's; start_input[k] > 0: start of axis k is input
+     * start_input[k] (an i64 scalar), checked so that the slice stays inside (NST_E_INDEX).  update_slice: the same with
+     * step 1 (step NULL), input 0 the base, input 1 the update.  start_input NULL: all 0.  step NULL: all 1. */
     struct {
         const NstDim *start;
         const int64_t *step;
         const int *start_input;
-    } slice; /* also update_slice (step 1) */
+    } slice;
     struct {
         const NstDim *lo, *hi;
         const int64_t *interior;
         NstPadMode mode;
-    } pad; /* negative lo or hi crops; constant: input 1 or 0 */
+    } pad; /* negative lo or hi crops; constant: input 1 or 0; interior NULL: all 0 */
     struct {
         int axis;
     } concat;
     /* window: for windowed axis w (axis[w], size, stride, dilation, pad lo/hi) out[..., o_w, ..., k_w] =
      * in[o_w*stride + k_w*dilation - lo]; o replaces the axis, the k axes are appended in order.  Positions in the padding
-     * read input 1 (0 if absent); reduce with the neutral element, or contract, over k skips them by meaning. */
+     * read input 1 (0 if absent).  They are marked: permute, reshape, expand and slice carry the mark on, contract always
+     * skips marked elements, reduce does with skip_padding.  out: the o extents, NULL = as inferred. */
     struct {
         int n;
         const int *axis;
@@ -115,27 +123,36 @@ typedef union NstAttrs {
         const NstDim *lo, *hi;
         const NstDim *out;
     } window;
+    /* lanes: order of the sum (ir/order.h), fixed when the node is built so that binding a symbol never changes it. */
     struct {
         NstCombine combine;
         int n_axes;
         const int *axes;
         bool keep;
         bool skip_padding;
-    } reduce; /* skip_padding: window padding contributes nothing */
+        int lanes;
+    } reduce;
     struct {
         NstCombine combine;
         int axis;
         bool exclusive, reverse;
     } prefix;
-    /* contract: out[out_labels] = sum over the others of product of pre[k](input k).  Labels are small numbers, one an axis.
-     * pre[k]: formula over ARG 0 (the element) and further inputs given by pre_inputs (zero points, scales), or none;
-     * accumulate: type of the sum (formulas and products are converted to it before). n_operands <= 4. */
+    /* contract: out[out_labels] = sum over the others of product of pre[k](operand k).  The first n_operands (2..4) inputs
+     * are the operands, further ones belong to the pre formulas; labels[j] has a label for each axis of input j.
+     * pre[k] (pre NULL or entry none: the element itself): formula over ARG 0 = the element of operand k, ARG j = input
+     * n_operands + j - 1, whose labels are all labels of operand k (zero points, scales).  accumulate: type of the sum and
+     * of the output (elements are converted to it before they are multiplied, left to right).  sum: the n_sum summed labels,
+     * outermost first; lanes: of the innermost (ir/order.h). */
     struct {
         int n_operands;
         const uint8_t *const *labels;
         const uint8_t *out_labels;
+        int out_rank;
         const NstExpr *pre;
         NstDtype accumulate;
+        int n_sum;
+        const uint8_t *sum;
+        int lanes;
     } contract;
     struct {
         int axis;
@@ -148,13 +165,16 @@ typedef union NstAttrs {
         int axis;
         int batch;
         NstIndexMode mode;
-    } gather; /* out = data[:axis] + indices[batch:] + data[axis+1:] (batch leading axes shared) */
+    } gather; /* out = data[:axis] + indices[batch:] + data[axis+1:] (batch leading axes shared, batch <= axis) */
+    /* scatter: combine over ARG 0 old, ARG 1 new; none = replace; in row-major order of the indices.  elementwise:
+     * ScatterElements (indices shaped as updates); else rows: updates = data[:axis] + indices + data[axis+1:] (ScatterND's
+     * last index axis is flattened by the lowering). */
     struct {
         int axis;
         NstIndexMode mode;
         NstExpr combine;
         bool elementwise;
-    } scatter; /* combine over ARG 0 old, ARG 1 new; none = replace.  elementwise: ScatterElements; else rows (ScatterND's last index axis flattened by the lowering) */
+    } scatter;
     struct {
         NstSym count;
         int axis;
@@ -163,7 +183,8 @@ typedef union NstAttrs {
         NstRegionId then_region, else_region;
     } branch;
     /* loop: inputs trip count (i64 scalar, or none), condition (bool, or none), states..., outputs states..., scans...
-     * region parameters: iteration, condition, states...; results: condition, states..., scan elements... */
+     * region parameters: iteration, condition, states...; results: condition, states..., scan elements...
+     * count: the COUNTED symbol of iterations run, none when the trip count is a known dim and there is no condition. */
     struct {
         NstRegionId body;
         int n_states;
@@ -180,9 +201,8 @@ typedef union NstAttrs {
     } host;
     struct {
         const char *message;
-    } assertion;
+    } assertion; /* input: b1, all elements must be true */
 } NstAttrs;
-/* clang-format on */
 
 typedef struct NstNode {
     NstPrim prim;
@@ -212,35 +232,75 @@ typedef struct NstRegion {
     NstNodeId owner; /* none for the graph's own region */
 } NstRegion;
 
+/* A VALUE symbol and the integer scalar it is read from. */
+typedef struct NstSymDef {
+    NstSym sym;
+    NstVal value;
+} NstSymDef;
+
 typedef struct NstGraph {
     NstArena *arena;
     NstDims *dims;
     NstExprs *exprs;
     NstOrigins *origins;
     const char *name;
-    NST_VEC(NstNode) nodes;             /* by id; entry 0 unused */
-    NST_VEC(NstValue) values;           /* by id; entry 0 unused */
-    NST_VEC(NstRegion) regions;         /* by id; entry 0 unused; 1 is the graph's own */
+    NST_VEC(NstNode *) nodes;           /* by id; entry 0 unused */
+    NST_VEC(NstValue *) values;         /* by id; entry 0 unused */
+    NST_VEC(NstRegion *) regions;       /* by id; entry 0 unused; 1 is the graph's own */
     NST_VEC(const char *) result_names; /* of region 1 */
+    NST_VEC(NstSymDef) sym_defs;        /* VALUE symbols */
 } NstGraph;
 
+#define NST_GRAPH_REGION     ((NstRegionId){1}) /* the graph's own */
+#define NST_MAX_NESTING      32                 /* regions in regions */
+#define NST_MAX_NODES        10000000
+#define NST_MAX_TENSOR_BYTES (INT64_C(64) << 30)
+
 NstGraph *nst_graph_new(NstArena *arena, const char *name);
+/* An empty graph that shares another one's symbols, expressions and origins. */
+NstGraph *nst_graph_new_like(NstArena *arena, const NstGraph *like, const char *name);
 NstNode *nst_graph_node(const NstGraph *graph, NstNodeId id);
 NstValue *nst_graph_value(const NstGraph *graph, NstVal value);
 NstRegion *nst_graph_region(const NstGraph *graph, NstRegionId region);
 NstNode *nst_value_node(const NstGraph *graph, NstVal value); /* the defining node */
 const NstType *nst_value_type(const NstGraph *graph, NstVal value);
+/* True if the value is a result of some region. */
+bool nst_value_is_result(const NstGraph *graph, NstVal value);
 NstRegionId nst_graph_new_region(NstGraph *graph, NstNodeId owner);
+/* Nesting depth of a region: 0 for the graph's own. */
+int nst_region_depth(const NstGraph *graph, NstRegionId region);
+/* The regions a node owns: writes at most two, returns how many. */
+int nst_node_regions(const NstNode *node, NstRegionId region[2]);
 
-/* Adds a node with given attributes, inputs and output types at the end of a region (no inference, no checks: build.h). */
+/* Adds a node with given attributes, inputs and output types at the end of a region (no inference, no checks: build.h).
+ * Arrays of the attributes are copied into the graph's arena, constant data are not.  A param joins the region's params;
+ * regions of the node get it as owner. */
 NstNodeId nst_graph_add(NstGraph *graph, NstRegionId region, NstPrim prim, const NstAttrs *attr, const NstVal *in,
                         uint32_t n_in, const NstType *out_type, uint32_t n_out, NstOrigin origin);
-/* All uses of `from` now use `to` (results included). */
+/* Sets the results of a region; names (region 1 only) may be NULL. */
+void nst_graph_set_results(NstGraph *graph, NstRegionId region, const NstVal *value, uint32_t n,
+                           const char *const *name);
+/* sym is the value of `value`, an integer scalar. */
+void nst_graph_define(NstGraph *graph, NstSym sym, NstVal value);
+/* The value that defines a VALUE symbol, or none. */
+NstVal nst_graph_sym_def(const NstGraph *graph, NstSym sym);
+/* Input `slot` of a node becomes `to`. */
+void nst_graph_set_input(NstGraph *graph, NstNodeId node, uint32_t slot, NstVal to);
+/* All uses of `from` now use `to` (results and symbol definitions included). */
 void nst_graph_replace(NstGraph *graph, NstVal from, NstVal to);
-/* Marks a node without uses dead and drops its uses. */
+/* Marks a node without uses dead and drops its uses; nodes of its regions die with it. */
 void nst_graph_erase(NstGraph *graph, NstNodeId node);
-/* Erases every node whose outputs are unused (assert, host with effects, params stay); restores topological order. */
+/* Erases every node whose outputs are unused (params, asserts, hosts without outputs and definitions of symbols that are in
+ * use stay); restores topological order, with definitions of symbols before their users. */
 void nst_graph_sweep(NstGraph *graph);
+/* The node that gives a VALUE or COUNTED symbol its value: the definer of its value, or the oldest node (compact, host,
+ * structure, param) with an output of that size; none if there is none.  Linear in the graph. */
+NstNodeId nst_graph_definer(const NstGraph *graph, NstSym sym);
+/* Calls visit for every dim of a node: attributes, formulas' indices, output types.  A sweep or a binding reads these. */
+void nst_node_dims(const NstGraph *graph, const NstNode *node, void (*visit)(void *arg, NstDim dim), void *arg);
+/* Fills row-major elements with pseudo-random values: element i is made of z = SplitMix64 finaliser(seed * 2^32 + i + 1 times
+ * 0x9e3779b97f4a7c15): floats (z >> 40) * 2^-23 - 1, in [-1, 1) (rounded to the type); ints and bool the low bits. */
+void nst_const_fill_seeded(NstDtype dtype, void *data, size_t n, uint64_t seed);
 
 /* Text .nsg: prints and parses with exact round trip (grammar in docs/IR.md). */
 void nst_graph_print(NstText *text, const NstGraph *graph);

@@ -268,6 +268,11 @@ NstArena *nst_arena_try_new(NstCtx *ctx, NstArena *parent)
     return arena;
 }
 
+NstCtx *nst_arena_ctx(const NstArena *arena)
+{
+    return arena->ctx;
+}
+
 NstArena *nst_arena_new(NstCtx *ctx, NstArena *parent)
 {
     NstArena *arena = nst_arena_try_new(ctx, parent);

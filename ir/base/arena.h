@@ -47,6 +47,9 @@ char *nst_format(NstArena *arena, const char *format, ...) __attribute__((format
  * memory, fn(arg) runs at once before unwinding, so that nothing leaks. */
 void nst_arena_on_free(NstArena *arena, void (*fn)(void *arg), void *arg);
 
+/* The context that the arena was made with. */
+NstCtx *nst_arena_ctx(const NstArena *arena);
+
 /* Bytes handed out and not yet freed, children included. */
 size_t nst_arena_bytes(const NstArena *arena);
 

@@ -1,0 +1,61 @@
+/* test_graph_text.c: .nsg prints and parses with exact round trip. */
+#include <criterion/criterion.h>
+#include "ir/base/os.h"
+#include "ir/graph.h"
+
+static NstCtx ctx;
+
+static void start(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void stop(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(graph_text, .init = start, .fini = stop);
+
+static const char *reprint(const char *text)
+{
+    NstGraph *graph;
+    NstText out;
+    cr_assert_eq(nst_graph_parse(&ctx, ctx.arena, text, strlen(text), &graph), NST_OK, "%s", ctx.error);
+    nst_text_init(&out, ctx.arena);
+    nst_graph_print(&out, graph);
+    return nst_text_get(&out);
+}
+
+Test(graph_text, every_primitive_round_trips)
+{
+    char *text;
+    size_t n;
+    NstStatus status = nst_os_read_file(&ctx, ctx.arena, "tests/graph/all_primitives.nsg", 1 << 20, &text, &n);
+    cr_assert_eq(status, NST_OK, "%s", ctx.error);
+    cr_assert_str_eq(reprint(text), text);
+    for (int prim = 0; prim < NST_PRIM_COUNT; prim++) {
+        const char *name = nst_prim_info((NstPrim)prim)->name;
+        if (prim == NST_PRIM_PARAM) continue;
+        char *assigned = nst_format(ctx.arena, " = %s ", name), *plain = nst_format(ctx.arena, "  %s ", name);
+        cr_assert(strstr(text, assigned) || strstr(text, plain), "no %s in the text", name);
+    }
+}
+
+Test(graph_text, what_is_left_out_is_inferred)
+{
+    const char *text = "graph g(x: f32[n, 4]) { // a comment\n"
+                       "  %w = const f32[4, 2] splat 0.5\n"
+                       "  %y = contract \"ik,kj->ij\" %x, %w\n"
+                       "  %m = reduce \"a + b\" axes [1] %y\n"
+                       "  return y = %y, m = %m }\n";
+    const char *wanted = "graph g(x: f32[n, 4]) {\n"
+                         "  symbols n\n"
+                         "  %w = const f32[4, 2] splat 0.5f32\n"
+                         "  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 2]\n"
+                         "  %m = reduce \"a + b\" axes [1] %y : f32[n]\n"
+                         "  return y = %y, m = %m\n"
+                         "}\n";
+    cr_assert_str_eq(reprint(text), wanted);
+    cr_assert_str_eq(reprint(wanted), wanted);
+}
