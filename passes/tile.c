@@ -327,11 +327,9 @@ static void column_tiles(Tiler *t, NstBlock *block, const RowTile *row)
     if (fixed && extent % width == 0) return;
     /* The rest: one narrower tile, or single vectors where the extent is not known. */
     NstDim rest_tile = full;
-    if (hi.i) {
-        NstExprs *exprs = t->w->module->exprs;
-        NstExpr here = nst_expr_binary(exprs, NST_OP_GT, nst_expr_index(exprs, hi), nst_expr_index(exprs, full));
-        block = nst_writer_guard(t->w, block, here);
-    }
+    if (hi.i) /* at most one iteration: in the block that holds the rest */
+        block =
+            nst_writer_loop(t->w, block, "jr", nst_dim_max(t->dims, lo, full), hi, 1, NST_FOR_SERIAL, 0, &rest_tile);
     tile.col = nst_dim_mul_const(t->dims, rest_tile, width);
     tile.ragged = !fixed || extent % t->s->lanes != 0;
     if (fixed) {
