@@ -1,5 +1,5 @@
 /* support_nest.c: see support_nest.h. */
-#include "support_nest.h"
+#include "tests/unit/support_nest.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "passes/sched.h"
-#include "support_nest.h"
+#include "tests/unit/support_nest.h"
 
 static const char product[] =
     "kernel product() in a: f32[%d, %d], const in b: f32[%d, %d], out c: f32[%d, %d] {\n"
