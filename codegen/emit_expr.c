@@ -1,0 +1,373 @@
+/* emit_expr.c: scalar operations on scalars and vectors, in the semantics of ir/scalar.def: nothing traps, nothing is
+ * poison, no fast-math. */
+#include "codegen/emit.h"
+
+#include <math.h>
+
+NstLanes nst_emit_spread(NstEmit *e, NstLanes value, uint32_t lanes)
+{
+    if (value.n == lanes) return value;
+    if (LLVMIsConstant(value.v)) return (NstLanes){nst_llvm_splat(e->llvm, value.v, lanes), lanes};
+    for (uint32_t k = e->spreads.n; k-- > 0;)
+        if (e->spreads.at[k].scalar == value.v && nst_llvm_lane_count(e->spreads.at[k].vector) == lanes)
+            return (NstLanes){e->spreads.at[k].vector, lanes};
+    NstSpread spread = {value.v, nst_llvm_splat(e->llvm, value.v, lanes)};
+    nst_vec_push(e->arena, &e->spreads, spread);
+    return (NstLanes){spread.vector, lanes};
+}
+
+/* --- integers -------------------------------------------------------------------------------------------------------- */
+
+static LLVMValueRef equals(NstEmit *e, LLVMValueRef a, int64_t value)
+{
+    return LLVMBuildICmp(e->llvm->builder, LLVMIntEQ, a, nst_llvm_int(LLVMTypeOf(a), value), "");
+}
+
+/* Truncated quotient of operands whose divisor is not 0, nor -1 where signed.  Vectors of up to 32 bits divide as
+ * floats, which is exact: a quotient that is no integer lies at least 1/divisor from one, further than the rounding
+ * error of f32 for 16 bits and of f64 for 32. */
+static LLVMValueRef quotient_of(NstEmit *e, bool is_signed, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef type = LLVMTypeOf(a);
+    uint32_t lanes = nst_llvm_lane_count(a);
+    unsigned bits = LLVMGetIntTypeWidth(lanes > 1 ? LLVMGetElementType(type) : type);
+    if (lanes == 1 || bits > 32 || LLVMIsConstant(b))
+        return is_signed ? LLVMBuildSDiv(builder, a, b, "") : LLVMBuildUDiv(builder, a, b, "");
+    LLVMTypeRef real = nst_llvm_lanes(bits > 16 ? e->llvm->f64 : e->llvm->f32, lanes);
+    LLVMValueRef x = is_signed ? LLVMBuildSIToFP(builder, a, real, "") : LLVMBuildUIToFP(builder, a, real, "");
+    LLVMValueRef y = is_signed ? LLVMBuildSIToFP(builder, b, real, "") : LLVMBuildUIToFP(builder, b, real, "");
+    LLVMValueRef quotient = LLVMBuildFDiv(builder, x, y, "");
+    return is_signed ? LLVMBuildFPToSI(builder, quotient, type, "") : LLVMBuildFPToUI(builder, quotient, type, "");
+}
+
+LLVMValueRef nst_emit_int_division(NstEmit *e, NstScalarOp op, NstDtype dtype, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef type = LLVMTypeOf(a);
+    bool is_signed = nst_dtype_is_signed(dtype);
+    LLVMValueRef zero = nst_llvm_int(type, 0), one = nst_llvm_int(type, 1);
+    LLVMValueRef is_zero = equals(e, b, 0), is_minus = is_signed ? equals(e, b, -1) : NULL;
+    LLVMValueRef odd = is_signed ? LLVMBuildOr(builder, is_zero, is_minus, "") : is_zero;
+    LLVMValueRef safe = nst_llvm_select(e->llvm, odd, one, b);
+    LLVMValueRef quotient = quotient_of(e, is_signed, a, safe);
+    LLVMValueRef product = LLVMBuildMul(builder, quotient, safe, "");
+    LLVMValueRef rest = LLVMBuildSub(builder, a, product, "");
+    LLVMValueRef differs = NULL;
+    if (is_signed && (op == NST_OP_FLOORDIV || op == NST_OP_MOD)) {
+        LLVMValueRef sign = LLVMBuildICmp(builder, LLVMIntSLT, LLVMBuildXor(builder, rest, safe, ""), zero, "");
+        differs = LLVMBuildAnd(builder, sign, LLVMBuildICmp(builder, LLVMIntNE, rest, zero, ""), "");
+    }
+    if (op == NST_OP_DIV || op == NST_OP_FLOORDIV) {
+        if (differs) quotient = LLVMBuildSub(builder, quotient, nst_llvm_select(e->llvm, differs, one, zero), "");
+        if (is_signed) quotient = nst_llvm_select(e->llvm, is_minus, LLVMBuildNeg(builder, a, ""), quotient);
+        return nst_llvm_select(e->llvm, is_zero, zero, quotient);
+    }
+    if (differs) rest = LLVMBuildAdd(builder, rest, nst_llvm_select(e->llvm, differs, safe, zero), "");
+    return nst_llvm_select(e->llvm, is_zero, a, rest);
+}
+
+static LLVMValueRef shift(NstEmit *e, NstScalarOp op, NstDtype dtype, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef type = LLVMTypeOf(a);
+    int bits = 8 * nst_dtype_info(dtype)->bytes;
+    LLVMValueRef fits = LLVMBuildICmp(builder, LLVMIntULT, b, nst_llvm_int(type, bits), "");
+    if (op == NST_OP_SAR)
+        return LLVMBuildAShr(builder, a, nst_llvm_select(e->llvm, fits, b, nst_llvm_int(type, bits - 1)), "");
+    LLVMValueRef count = LLVMBuildAnd(builder, b, nst_llvm_int(type, bits - 1), "");
+    LLVMValueRef shifted = op == NST_OP_SHL ? LLVMBuildShl(builder, a, count, "") : LLVMBuildLShr(builder, a, count, "");
+    return nst_llvm_select(e->llvm, fits, shifted, nst_llvm_int(type, 0));
+}
+
+static LLVMValueRef call_same(NstEmit *e, const char *name, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+{
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef arg[3] = {a, b, c};
+    return nst_llvm_intrinsic(e->llvm, name, &type, 1, arg, c ? 3 : b ? 2 : 1);
+}
+
+static LLVMValueRef int_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    bool is_signed = nst_dtype_is_signed(type);
+    switch (op) {
+    case NST_OP_ADD: return LLVMBuildAdd(builder, a, b, "");
+    case NST_OP_SUB: return LLVMBuildSub(builder, a, b, "");
+    case NST_OP_MUL: return LLVMBuildMul(builder, a, b, "");
+    case NST_OP_DIV:
+    case NST_OP_FLOORDIV:
+    case NST_OP_MOD:
+    case NST_OP_REM: return nst_emit_int_division(e, op, type, a, b);
+    case NST_OP_NEG: return LLVMBuildNeg(builder, a, "");
+    case NST_OP_ABS:
+        if (!is_signed) return a;
+        return call_same(e, "llvm.smax", a, LLVMBuildNeg(builder, a, ""), NULL);
+    case NST_OP_MIN: return call_same(e, is_signed ? "llvm.smin" : "llvm.umin", a, b, NULL);
+    case NST_OP_MAX: return call_same(e, is_signed ? "llvm.smax" : "llvm.umax", a, b, NULL);
+    case NST_OP_AND: return LLVMBuildAnd(builder, a, b, "");
+    case NST_OP_OR: return LLVMBuildOr(builder, a, b, "");
+    case NST_OP_XOR: return LLVMBuildXor(builder, a, b, "");
+    case NST_OP_NOT: return LLVMBuildNot(builder, a, "");
+    case NST_OP_SHL:
+    case NST_OP_SHR:
+    case NST_OP_SAR: return shift(e, op, type, a, b);
+    default: NST_ASSERT(!"an integer operation"); return NULL;
+    }
+}
+
+/* --- floats ------------------------------------------------------------------------------------------------------------ */
+
+/* The sign of b on the magnitude of a. */
+static LLVMValueRef copy_sign(NstEmit *e, LLVMValueRef a, LLVMValueRef b)
+{
+    return call_same(e, "llvm.copysign", a, b, NULL);
+}
+
+/* Rounding to integers where there is no instruction: adding and subtracting 2^mantissa rounds to even; floor, ceil
+ * and trunc correct that by one.  Larger values and NaN are integers already. */
+static LLVMValueRef round_by_adding(NstEmit *e, NstScalarOp op, LLVMValueRef value)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef type = LLVMTypeOf(value);
+    LLVMTypeRef element = nst_llvm_lane_count(value) > 1 ? LLVMGetElementType(type) : type;
+    LLVMValueRef big = nst_llvm_float(type, element == e->llvm->f32 ? 0x1p23 : 0x1p52);
+    LLVMValueRef one = nst_llvm_float(type, 1), zero = nst_llvm_float(type, 0);
+    LLVMValueRef magnitude = call_same(e, "llvm.fabs", value, NULL, NULL);
+    LLVMValueRef rounded = LLVMBuildFSub(builder, LLVMBuildFAdd(builder, magnitude, big, ""), big, "");
+    LLVMValueRef signed_one = rounded;
+    if (op == NST_OP_TRUNC) {
+        LLVMValueRef above = LLVMBuildFCmp(builder, LLVMRealOGT, rounded, magnitude, "");
+        signed_one = LLVMBuildFSub(builder, rounded, nst_llvm_select(e->llvm, above, one, zero), "");
+    }
+    LLVMValueRef result = copy_sign(e, signed_one, value);
+    if (op == NST_OP_FLOOR || op == NST_OP_CEIL) {
+        bool down = op == NST_OP_FLOOR;
+        LLVMValueRef wrong = LLVMBuildFCmp(builder, down ? LLVMRealOGT : LLVMRealOLT, result, value, "");
+        LLVMValueRef fix = nst_llvm_select(e->llvm, wrong, nst_llvm_float(type, down ? 1 : -1), zero);
+        result = copy_sign(e, LLVMBuildFSub(builder, result, fix, ""), value);
+    }
+    LLVMValueRef is_small = LLVMBuildFCmp(builder, LLVMRealOLT, magnitude, big, "");
+    return nst_llvm_select(e->llvm, is_small, result, value);
+}
+
+LLVMValueRef nst_emit_rounding(NstEmit *e, NstScalarOp op, LLVMValueRef value)
+{
+    if (e->target->level < NST_TARGET_AVX2) return round_by_adding(e, op, value);
+    const char *name = op == NST_OP_FLOOR  ? "llvm.floor"
+                       : op == NST_OP_CEIL ? "llvm.ceil"
+                       : op == NST_OP_TRUNC ? "llvm.trunc"
+                                            : "llvm.roundeven";
+    return call_same(e, name, value, NULL, NULL);
+}
+
+/* fmod is exact, so the result does not depend on how it is computed; zero takes the divisor's sign for MOD. */
+static LLVMValueRef remainder_of(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMValueRef rest = nst_emit_helper_lanes(e, type == NST_F32 ? NST_HELPER_fmod_f32 : NST_HELPER_fmod_f64, a, b);
+    if (op == NST_OP_REM) return rest;
+    LLVMValueRef zero = nst_llvm_float(LLVMTypeOf(a), 0);
+    LLVMValueRef rest_minus = LLVMBuildFCmp(builder, LLVMRealOLT, rest, zero, "");
+    LLVMValueRef b_minus = LLVMBuildFCmp(builder, LLVMRealOLT, b, zero, "");
+    LLVMValueRef differs = LLVMBuildXor(builder, rest_minus, b_minus, "");
+    LLVMValueRef moved = nst_llvm_select(e->llvm, differs, LLVMBuildFAdd(builder, rest, b, ""), rest);
+    LLVMValueRef is_zero = LLVMBuildFCmp(builder, LLVMRealOEQ, rest, zero, "");
+    return nst_llvm_select(e->llvm, is_zero, copy_sign(e, zero, b), moved);
+}
+
+static LLVMValueRef float_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    switch (op) {
+    case NST_OP_ADD: return LLVMBuildFAdd(builder, a, b, "");
+    case NST_OP_SUB: return LLVMBuildFSub(builder, a, b, "");
+    case NST_OP_MUL: return LLVMBuildFMul(builder, a, b, "");
+    case NST_OP_DIV: return LLVMBuildFDiv(builder, a, b, "");
+    case NST_OP_MOD:
+    case NST_OP_REM: return remainder_of(e, op, type, a, b);
+    case NST_OP_NEG: return LLVMBuildFNeg(builder, a, "");
+    case NST_OP_ABS: return call_same(e, "llvm.fabs", a, NULL, NULL);
+    case NST_OP_MIN: return call_same(e, "llvm.minimum", a, b, NULL);
+    case NST_OP_MAX: return call_same(e, "llvm.maximum", a, b, NULL);
+    case NST_OP_FMA:
+        if (e->target->has_fma) return call_same(e, "llvm.fma", a, b, c);
+        return LLVMBuildFAdd(builder, LLVMBuildFMul(builder, a, b, ""), c, "");
+    case NST_OP_SQRT: return call_same(e, "llvm.sqrt", a, NULL, NULL);
+    case NST_OP_FLOOR:
+    case NST_OP_CEIL:
+    case NST_OP_TRUNC:
+    case NST_OP_ROUND: return nst_emit_rounding(e, op, a);
+    default: NST_ASSERT(!"a float operation"); return NULL;
+    }
+}
+
+/* --- compares ------------------------------------------------------------------------------------------------------------ */
+
+static LLVMValueRef compare(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b)
+{
+    static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+    static const LLVMIntPredicate sint[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
+    static const LLVMIntPredicate uint[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
+    _Static_assert(NST_OP_GE == NST_OP_EQ + 5 && NST_OP_LT == NST_OP_EQ + 2, "the order of scalar.def");
+    int k = (int)op - NST_OP_EQ;
+    if (nst_dtype_is_float(type)) return LLVMBuildFCmp(e->llvm->builder, real[k], a, b, "");
+    return LLVMBuildICmp(e->llvm->builder, nst_dtype_is_signed(type) ? sint[k] : uint[k], a, b, "");
+}
+
+static LLVMValueRef test(NstEmit *e, NstScalarOp op, LLVMValueRef a)
+{
+    if (op == NST_OP_ISNAN) return LLVMBuildFCmp(e->llvm->builder, LLVMRealUNO, a, a, "");
+    LLVMValueRef infinity = nst_llvm_float(LLVMTypeOf(a), (double)INFINITY);
+    return LLVMBuildFCmp(e->llvm->builder, LLVMRealOEQ, call_same(e, "llvm.fabs", a, NULL, NULL), infinity, "");
+}
+
+/* --- packed dot products ------------------------------------------------------------------------------------------------------ */
+
+/* One product of packed lanes, by shifts: lane k of `bits` bits. */
+static LLVMValueRef dot_term(NstEmit *e, int bits, int k, bool b_is_signed, LLVMValueRef b, LLVMValueRef c)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef type = LLVMTypeOf(b);
+    LLVMValueRef left = nst_llvm_int(type, 32 - bits * (k + 1)), right = nst_llvm_int(type, 32 - bits);
+    LLVMValueRef x = LLVMBuildShl(builder, b, left, ""), y = LLVMBuildShl(builder, c, left, "");
+    x = b_is_signed ? LLVMBuildAShr(builder, x, right, "") : LLVMBuildLShr(builder, x, right, "");
+    return LLVMBuildMul(builder, x, LLVMBuildAShr(builder, y, right, ""), "");
+}
+
+/* Products of s16 pairs added to i32, the widest of SSE2, AVX2, AVX-512. */
+static LLVMValueRef multiply_pairs(NstEmit *e, LLVMValueRef b, LLVMValueRef c)
+{
+    uint32_t lanes = nst_llvm_lane_count(b);
+    const char *name = lanes == 4 ? "llvm.x86.sse2.pmadd.wd" : lanes == 8 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.avx512.pmaddw.d.512";
+    LLVMTypeRef words = LLVMVectorType(e->llvm->i16, 2 * lanes);
+    LLVMValueRef arg[2] = {LLVMBuildBitCast(e->llvm->builder, b, words, ""),
+                           LLVMBuildBitCast(e->llvm->builder, c, words, "")};
+    return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 2);
+}
+
+static bool has_pair_instruction(NstEmit *e, uint32_t lanes)
+{
+    return lanes == 4 || (lanes == 8 && e->target->level >= NST_TARGET_AVX2) ||
+           (lanes == 16 && e->target->level >= NST_TARGET_AVX512);
+}
+
+/* u8 * s8 through s16 pairs: even and odd bytes apart, exact. */
+static LLVMValueRef dot4_by_pairs(NstEmit *e, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef type = LLVMTypeOf(b), words = LLVMVectorType(e->llvm->i16, 2 * nst_llvm_lane_count(b));
+    LLVMValueRef eight = nst_llvm_int(words, 8);
+    LLVMValueRef u = LLVMBuildBitCast(builder, b, words, ""), s = LLVMBuildBitCast(builder, c, words, "");
+    LLVMValueRef u_even = LLVMBuildAnd(builder, u, nst_llvm_int(words, 255), ""), u_odd = LLVMBuildLShr(builder, u, eight, "");
+    LLVMValueRef s_even = LLVMBuildAShr(builder, LLVMBuildShl(builder, s, eight, ""), eight, "");
+    LLVMValueRef s_odd = LLVMBuildAShr(builder, s, eight, "");
+    LLVMValueRef even = multiply_pairs(e, u_even, s_even), odd = multiply_pairs(e, u_odd, s_odd);
+    (void)type;
+    return LLVMBuildAdd(builder, acc, LLVMBuildAdd(builder, even, odd, ""), "");
+}
+
+LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
+{
+    uint32_t lanes = nst_llvm_lane_count(acc);
+    bool is_bytes = op == NST_OP_DOT4_U8S8;
+    if (is_bytes && e->target->level >= NST_TARGET_AVX512_VNNI && (lanes == 16 || lanes == 8 || lanes == 4)) {
+        const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
+                           : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
+                                        : "llvm.x86.avx512.vpdpbusd.128";
+        LLVMValueRef arg[3] = {acc, b, c};
+        return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 3);
+    }
+    if (has_pair_instruction(e, lanes))
+        return is_bytes ? dot4_by_pairs(e, acc, b, c) : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, b, c), "");
+    for (int k = 0; k < (is_bytes ? 4 : 2); k++)
+        acc = LLVMBuildAdd(e->llvm->builder, acc, dot_term(e, is_bytes ? 8 : 16, k, !is_bytes, b, c), "");
+    return acc;
+}
+
+/* --- expressions ------------------------------------------------------------------------------------------------------------- */
+
+static NstLanes emit_node(NstEmit *e, NstExpr expr);
+
+static NstLanes emit_private(NstEmit *e, NstExpr expr)
+{
+    nst_vec_reserve(e->arena, &e->memo, expr.i + 1);
+    while (e->memo.n <= expr.i) memset(&e->memo.at[e->memo.n++], 0, sizeof(NstMemo));
+    if (e->memo.at[expr.i].generation == e->generation) return e->memo.at[expr.i].value;
+    uint32_t generation = e->generation;
+    NstLanes value = emit_node(e, expr);
+    if (generation == e->generation) e->memo.at[expr.i] = (NstMemo){generation, value};
+    return value;
+}
+
+static NstLanes emit_const(NstEmit *e, const NstExprNode *node)
+{
+    LLVMTypeRef type = nst_llvm_type(e->llvm, node->type);
+    bool is_real = node->type == NST_F32 || node->type == NST_F64;
+    if (!is_real) return (NstLanes){nst_llvm_int(type, node->imm.i), 1};
+    if (node->imm.f == node->imm.f) return (NstLanes){nst_llvm_float(type, node->imm.f), 1};
+    return (NstLanes){nst_llvm_float(type, (double)NAN), 1};
+}
+
+static NstLanes emit_index_value(NstEmit *e, NstDim dim)
+{
+    NstDim at = nst_emit_replace(e, dim);
+    if (nst_emit_varies(e, at)) return (NstLanes){nst_emit_lane_sizes(e, at), e->lane.n};
+    return (NstLanes){nst_emit_size(e, at), 1};
+}
+
+static LLVMValueRef apply(NstEmit *e, const NstExprNode *node, NstDtype from, LLVMValueRef *v)
+{
+    switch (nst_scalar_info(node->op)->rule) {
+    case NST_RULE_COMPARE: return compare(e, node->op, from, v[0], v[1]);
+    case NST_RULE_TEST: return test(e, node->op, v[0]);
+    case NST_RULE_CONVERT: return nst_emit_convert(e, node->type, from, v[0], node->op == NST_OP_CONVERT_SAT);
+    case NST_RULE_BITCAST: {
+        LLVMTypeRef to = nst_llvm_lanes(nst_llvm_type(e->llvm, node->type), nst_llvm_lane_count(v[0]));
+        return LLVMBuildBitCast(e->llvm->builder, v[0], to, "");
+    }
+    case NST_RULE_DOT: return nst_emit_dot(e, node->op, v[0], v[1], v[2]);
+    case NST_RULE_SELECT: return nst_llvm_select(e->llvm, v[0], v[1], v[2]);
+    default: break;
+    }
+    if (from == NST_F32 || from == NST_F64) return float_op(e, node->op, from, v[0], v[1], v[2]);
+    return int_op(e, node->op, from, v[0], v[1]);
+}
+
+static NstLanes emit_node(NstEmit *e, NstExpr expr)
+{
+    const NstExprNode node = *nst_expr(e->exprs, expr);
+    if (e->status != NST_OK) return (NstLanes){LLVMConstNull(nst_llvm_type(e->llvm, node.type)), 1};
+    switch (node.op) {
+    case NST_OP_CONST: return emit_const(e, &node);
+    case NST_OP_INDEX: return emit_index_value(e, node.index[0]);
+    case NST_OP_LOAD: return nst_emit_load(e, &node);
+    case NST_OP_LET: return e->let[node.ref];
+    default: break;
+    }
+    const NstScalarInfo *info = nst_scalar_info(node.op);
+    NstLanes arg[3] = {{NULL, 1}, {NULL, 1}, {NULL, 1}};
+    LLVMValueRef v[3] = {NULL, NULL, NULL};
+    uint32_t lanes = 1;
+    for (int k = 0; k < info->arity; k++) {
+        arg[k] = emit_private(e, node.arg[k]);
+        if (arg[k].n > lanes) lanes = arg[k].n;
+    }
+    if (e->status != NST_OK) return (NstLanes){LLVMConstNull(nst_llvm_type(e->llvm, node.type)), 1};
+    if (info->expanded) {
+        nst_emit_fail(e, NST_E_UNSUPPORTED, "kernel '%s': no expansion of %s for %s", e->kernel->name, info->text,
+                      nst_dtype_info(node.type)->name);
+        return (NstLanes){LLVMConstNull(nst_llvm_type(e->llvm, node.type)), 1};
+    }
+    for (int k = 0; k < info->arity; k++) {
+        bool keeps = k == 0 && info->rule == NST_RULE_SELECT && arg[0].n == 1;
+        v[k] = keeps ? arg[k].v : nst_emit_spread(e, arg[k], lanes).v;
+    }
+    return (NstLanes){apply(e, &node, nst_expr(e->exprs, node.arg[0])->type, v), lanes};
+}
+
+NstLanes nst_emit_expr(NstEmit *e, NstExpr expr)
+{
+    NstExpr copy = nst_emit_import_expr(e, expr);
+    return emit_private(e, copy);
+}

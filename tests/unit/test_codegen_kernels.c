@@ -1,0 +1,62 @@
+/* test_codegen_kernels.c: kernels of tests/kernels, compiled for each target and interpreted, give the same bytes. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include "tests/unit/support_codegen.h"
+
+static NstCtx ctx;
+
+static void begin(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void end(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(codegen_kernels, .init = begin, .fini = end);
+
+typedef struct Case {
+    const char *file;
+    int64_t param[4];
+    int64_t index_limit;
+} Case;
+
+static const Case cases[] = {
+    {"product_8x48", {16, 3, 37}, 0}, {"matmul", {7}, 0}, {"argmax", {5, 9}, 0}, {"gather", {21, 13}, 13},
+    {"control", {6}, 0},
+};
+
+static void check_all(const char *target)
+{
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char *text;
+        size_t size;
+        const char *path = nst_format(ctx.arena, "tests/kernels/%s.nsl", cases[k].file);
+        cr_assert_eq(nst_os_read_file(&ctx, ctx.arena, path, 1 << 20, &text, &size), NST_OK, "%s", ctx.error);
+        NstKernel *kernel = support_parse(&ctx, text);
+        support_check(&ctx, kernel, cases[k].param, target, false, k + 1, false, cases[k].index_limit);
+        support_check(&ctx, kernel, cases[k].param, target, true, k + 2, false, cases[k].index_limit);
+    }
+}
+
+Test(codegen_kernels, baseline)
+{
+    check_all("baseline");
+}
+
+Test(codegen_kernels, avx2)
+{
+    check_all("avx2");
+}
+
+Test(codegen_kernels, avx512)
+{
+    check_all("avx512");
+}
+
+Test(codegen_kernels, vnni)
+{
+    check_all("vnni");
+}
