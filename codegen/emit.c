@@ -57,8 +57,8 @@ static NstEmit *new_emit(NstCtx *ctx, NstArena *arena, NstArena *keep, NstLlvm *
 {
     NstEmit *e = NST_NEW(arena, NstEmit);
     uint32_t n = kernel->buffers.n;
-    *e = (NstEmit){.ctx = ctx, .arena = arena, .llvm = llvm, .target = llvm->target, .options = options,
-                   .kernel = kernel};
+    *e = (NstEmit){
+        .ctx = ctx, .arena = arena, .llvm = llvm, .target = llvm->target, .options = options, .kernel = kernel};
     e->dims = nst_dims_new(keep);
     e->exprs = nst_exprs_new(arena, e->dims);
     e->layout = NST_NEW_ARRAY(arena, NstLayout, n);
@@ -89,7 +89,8 @@ static void bind_params(NstEmit *e)
     LLVMValueRef dims = nst_emit_argument(e, offsetof(NstKernelArgs, dims), e->llvm->ptr);
     for (uint32_t k = 0; k < e->kernel->params.n; k++) {
         LLVMValueRef at = nst_llvm_offset_const(e->llvm, dims, 8 * (int64_t)k);
-        nst_emit_bind_value(e, nst_emit_import_sym(e, e->kernel->params.at[k]), nst_llvm_load(e->llvm, e->llvm->i64, at, 8));
+        nst_emit_bind_value(e, nst_emit_import_sym(e, e->kernel->params.at[k]),
+                            nst_llvm_load(e->llvm, e->llvm->i64, at, 8));
     }
 }
 
@@ -116,7 +117,8 @@ static void emit_function(NstEmit *e, const char *symbol)
     } else {
         LLVMValueRef thread = nst_emit_argument(e, offsetof(NstKernelArgs, thread), llvm->i32);
         e->alone = true;
-        nst_emit_guarded(e, LLVMBuildICmp(builder, LLVMIntEQ, thread, nst_llvm_int(llvm->i32, 0), ""), &e->kernel->body);
+        nst_emit_guarded(e, LLVMBuildICmp(builder, LLVMIntEQ, thread, nst_llvm_int(llvm->i32, 0), ""),
+                         &e->kernel->body);
     }
     if (e->dead || e->status != NST_OK) return;
     LLVMBasicBlockRef last = LLVMGetInsertBlock(builder);

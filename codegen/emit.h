@@ -111,11 +111,11 @@ typedef struct NstEmit {
     /* Private tables and what the kernel's entries are in them. */
     NstDims *dims;
     NstExprs *exprs;
-    NST_VEC(NstDim) dim_of;   /* by NstDim.i of the kernel */
-    NST_VEC(NstSym) sym_of;   /* by NstSym.i of the kernel */
-    NST_VEC(NstExpr) expr_of; /* by NstExpr.i of the kernel, math expanded */
-    NstLayout *layout;        /* by NstBuf.i */
-    NstDim *memory_at;        /* SCRATCH, SHARED: byte offset of the buffer from its root */
+    NST_VEC(NstDim) dim_of;       /* by NstDim.i of the kernel */
+    NST_VEC(NstSym) sym_of;       /* by NstSym.i of the kernel */
+    NST_VEC(NstExpr) expr_of;     /* by NstExpr.i of the kernel, math expanded */
+    NstLayout *layout;            /* by NstBuf.i */
+    NstDim *memory_at;            /* SCRATCH, SHARED: byte offset of the buffer from its root */
     NST_VEC(NstBinding) bindings; /* by private NstSym.i */
     NST_VEC(NstDim) replacement;  /* the bindings' replacements side by side */
     /* The function. */
@@ -126,12 +126,12 @@ typedef struct NstEmit {
     NST_VEC(NstScope *) scopes;
     NstLaneState lane;
     NST_VEC(NstSym) lane_syms;
-    NstTile *tile;      /* by NstBuf.i */
-    uint32_t *tile_lanes; /* by NstBuf.i: widest vector access */
-    NstLanes *let;      /* by let id */
-    NstRepeat *repeat;  /* innermost WHILE */
-    uint32_t lane_depth; /* vector loops and branches by lane around this point */
-    bool dead;          /* after a break */
+    NstTile *tile;                         /* by NstBuf.i */
+    uint32_t *tile_lanes;                  /* by NstBuf.i: widest vector access */
+    NstLanes *let;                         /* by let id */
+    NstRepeat *repeat;                     /* innermost WHILE */
+    uint32_t lane_depth;                   /* vector loops and branches by lane around this point */
+    bool dead;                             /* after a break */
     bool has_parallel, in_parallel, alone; /* parallel loops exist; inside one; only thread 0 is here */
     uint32_t loop_depth;
     /* Straight-line knowledge, forgotten at every edge of control flow. */

@@ -141,9 +141,12 @@ void nst_emit_declare_fail(NstEmit *e)
                                                LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, false);
     LLVMBuildCondBr(builder, LLVMBuildExtractValue(builder, pair, 1, ""), first, done);
     LLVMPositionBuilderAtEnd(builder, first);
-    nst_llvm_store(llvm, LLVMGetParam(function, 2), nst_llvm_offset_const(llvm, slot, offsetof(NstErrorSlot, origin)), 4);
-    nst_llvm_store(llvm, LLVMGetParam(function, 3), nst_llvm_offset_const(llvm, slot, offsetof(NstErrorSlot, value)), 8);
-    nst_llvm_store(llvm, LLVMGetParam(function, 4), nst_llvm_offset_const(llvm, slot, offsetof(NstErrorSlot, limit)), 8);
+    nst_llvm_store(llvm, LLVMGetParam(function, 2), nst_llvm_offset_const(llvm, slot, offsetof(NstErrorSlot, origin)),
+                   4);
+    nst_llvm_store(llvm, LLVMGetParam(function, 3), nst_llvm_offset_const(llvm, slot, offsetof(NstErrorSlot, value)),
+                   8);
+    nst_llvm_store(llvm, LLVMGetParam(function, 4), nst_llvm_offset_const(llvm, slot, offsetof(NstErrorSlot, limit)),
+                   8);
     LLVMBuildBr(builder, done);
     LLVMPositionBuilderAtEnd(builder, done);
     LLVMBuildRet(builder, status);

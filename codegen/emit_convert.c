@@ -76,7 +76,8 @@ static LLVMValueRef widen_e8m0(NstEmit *e, LLVMValueRef code)
 }
 
 /* Codes past the largest: infinity where the format has it, NaN for the rest. */
-static LLVMValueRef widen_specials(NstEmit *e, NstDtype type, const Format *format, LLVMValueRef code, LLVMValueRef bits)
+static LLVMValueRef widen_specials(NstEmit *e, NstDtype type, const Format *format, LLVMValueRef code,
+                                   LLVMValueRef bits)
 {
     LLVMBuilderRef builder = e->llvm->builder;
     if (format->largest == format->sign - 1) return bits;
@@ -159,7 +160,8 @@ static LLVMValueRef round_code(NstEmit *e, const Format *format, LLVMValueRef ma
     LLVMValueRef sum = LLVMBuildFAdd(builder, float_of(e, magnitude), magic, "");
     LLVMValueRef small = LLVMBuildSub(builder, bits_of(e, sum), bits_of(e, magic), "");
     int64_t smallest_normal = exponent_shift(format) + (1 << 23);
-    LLVMValueRef is_small = LLVMBuildICmp(builder, LLVMIntULT, magnitude, constant_like(magnitude, smallest_normal), "");
+    LLVMValueRef is_small =
+        LLVMBuildICmp(builder, LLVMIntULT, magnitude, constant_like(magnitude, smallest_normal), "");
     return nst_llvm_select(e->llvm, is_small, small, code);
 }
 
@@ -283,7 +285,8 @@ static LLVMValueRef from_int(NstEmit *e, NstDtype to, NstDtype from, LLVMValueRe
     }
     NstDtype real = to == NST_F64 ? NST_F64 : NST_F32;
     LLVMTypeRef type = type_like(e, nst_llvm_type(e->llvm, real), value);
-    value = nst_dtype_is_signed(from) ? LLVMBuildSIToFP(builder, value, type, "") : LLVMBuildUIToFP(builder, value, type, "");
+    value = nst_dtype_is_signed(from) ? LLVMBuildSIToFP(builder, value, type, "")
+                                      : LLVMBuildUIToFP(builder, value, type, "");
     return nst_emit_convert(e, to, real, value, saturate);
 }
 
@@ -318,7 +321,8 @@ static LLVMValueRef replaced_to_int(NstEmit *e, NstDtype to, LLVMValueRef value)
     LLVMValueRef under = LLVMBuildFCmp(builder, LLVMRealULT, value, nst_llvm_float(real, lowest), ""); /* or NaN */
     LLVMValueRef outside = LLVMBuildOr(builder, over, under, "");
     LLVMValueRef safe = nst_llvm_select(e->llvm, outside, nst_llvm_float(real, 0), value);
-    LLVMValueRef result = is_signed ? LLVMBuildFPToSI(builder, safe, type, "") : LLVMBuildFPToUI(builder, safe, type, "");
+    LLVMValueRef result =
+        is_signed ? LLVMBuildFPToSI(builder, safe, type, "") : LLVMBuildFPToUI(builder, safe, type, "");
     result = nst_llvm_select(e->llvm, over, nst_llvm_int(type, most), result);
     if (!is_signed) return result;
     LLVMValueRef below = LLVMBuildFCmp(builder, LLVMRealOLT, value, nst_llvm_float(real, lowest), "");

@@ -76,7 +76,8 @@ static LLVMValueRef shift(NstEmit *e, NstScalarOp op, NstDtype dtype, LLVMValueR
     if (op == NST_OP_SAR)
         return LLVMBuildAShr(builder, a, nst_llvm_select(e->llvm, fits, b, nst_llvm_int(type, bits - 1)), "");
     LLVMValueRef count = LLVMBuildAnd(builder, b, nst_llvm_int(type, bits - 1), "");
-    LLVMValueRef shifted = op == NST_OP_SHL ? LLVMBuildShl(builder, a, count, "") : LLVMBuildLShr(builder, a, count, "");
+    LLVMValueRef shifted =
+        op == NST_OP_SHL ? LLVMBuildShl(builder, a, count, "") : LLVMBuildLShr(builder, a, count, "");
     return nst_llvm_select(e->llvm, fits, shifted, nst_llvm_int(type, 0));
 }
 
@@ -154,8 +155,8 @@ static LLVMValueRef round_by_adding(NstEmit *e, NstScalarOp op, LLVMValueRef val
 LLVMValueRef nst_emit_rounding(NstEmit *e, NstScalarOp op, LLVMValueRef value)
 {
     if (e->target->level < NST_TARGET_AVX2) return round_by_adding(e, op, value);
-    const char *name = op == NST_OP_FLOOR  ? "llvm.floor"
-                       : op == NST_OP_CEIL ? "llvm.ceil"
+    const char *name = op == NST_OP_FLOOR   ? "llvm.floor"
+                       : op == NST_OP_CEIL  ? "llvm.ceil"
                        : op == NST_OP_TRUNC ? "llvm.trunc"
                                             : "llvm.roundeven";
     return call_same(e, name, value, NULL, NULL);
@@ -206,7 +207,8 @@ static LLVMValueRef float_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValu
 
 static LLVMValueRef compare(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b)
 {
-    static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT, LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+    static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                             LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
     static const LLVMIntPredicate sint[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSLT, LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
     static const LLVMIntPredicate uint[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
     _Static_assert(NST_OP_GE == NST_OP_EQ + 5 && NST_OP_LT == NST_OP_EQ + 2, "the order of scalar.def");
@@ -239,7 +241,9 @@ static LLVMValueRef dot_term(NstEmit *e, int bits, int k, bool b_is_signed, LLVM
 static LLVMValueRef multiply_pairs(NstEmit *e, LLVMValueRef b, LLVMValueRef c)
 {
     uint32_t lanes = nst_llvm_lane_count(b);
-    const char *name = lanes == 4 ? "llvm.x86.sse2.pmadd.wd" : lanes == 8 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.avx512.pmaddw.d.512";
+    const char *name = lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
+                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                    : "llvm.x86.avx512.pmaddw.d.512";
     LLVMTypeRef words = LLVMVectorType(e->llvm->i16, 2 * lanes);
     LLVMValueRef arg[2] = {LLVMBuildBitCast(e->llvm->builder, b, words, ""),
                            LLVMBuildBitCast(e->llvm->builder, c, words, "")};
@@ -259,7 +263,8 @@ static LLVMValueRef dot4_by_pairs(NstEmit *e, LLVMValueRef acc, LLVMValueRef b, 
     LLVMTypeRef type = LLVMTypeOf(b), words = LLVMVectorType(e->llvm->i16, 2 * nst_llvm_lane_count(b));
     LLVMValueRef eight = nst_llvm_int(words, 8);
     LLVMValueRef u = LLVMBuildBitCast(builder, b, words, ""), s = LLVMBuildBitCast(builder, c, words, "");
-    LLVMValueRef u_even = LLVMBuildAnd(builder, u, nst_llvm_int(words, 255), ""), u_odd = LLVMBuildLShr(builder, u, eight, "");
+    LLVMValueRef u_even = LLVMBuildAnd(builder, u, nst_llvm_int(words, 255), ""),
+                 u_odd = LLVMBuildLShr(builder, u, eight, "");
     LLVMValueRef s_even = LLVMBuildAShr(builder, LLVMBuildShl(builder, s, eight, ""), eight, "");
     LLVMValueRef s_odd = LLVMBuildAShr(builder, s, eight, "");
     LLVMValueRef even = multiply_pairs(e, u_even, s_even), odd = multiply_pairs(e, u_odd, s_odd);
@@ -279,7 +284,8 @@ LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValu
         return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 3);
     }
     if (has_pair_instruction(e, lanes))
-        return is_bytes ? dot4_by_pairs(e, acc, b, c) : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, b, c), "");
+        return is_bytes ? dot4_by_pairs(e, acc, b, c)
+                        : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, b, c), "");
     for (int k = 0; k < (is_bytes ? 4 : 2); k++)
         acc = LLVMBuildAdd(e->llvm->builder, acc, dot_term(e, is_bytes ? 8 : 16, k, !is_bytes, b, c), "");
     return acc;

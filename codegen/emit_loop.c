@@ -66,14 +66,17 @@ static double work_of(NstEmit *e, const NstBlock *block)
     double work = 0;
     for (uint32_t k = 0; k < block->n; k++) {
         const NstStmt *stmt = block->at[k];
-        if (stmt->kind == NST_STMT_FOR) work += trips_of(e, &stmt->u.loop) * work_of(e, &stmt->u.loop.body);
-        else if (stmt->kind == NST_STMT_WHILE) work += POLL_TRIPS * work_of(e, &stmt->u.repeat.body);
+        if (stmt->kind == NST_STMT_FOR)
+            work += trips_of(e, &stmt->u.loop) * work_of(e, &stmt->u.loop.body);
+        else if (stmt->kind == NST_STMT_WHILE)
+            work += POLL_TRIPS * work_of(e, &stmt->u.repeat.body);
         else if (stmt->kind == NST_STMT_IF)
             work += work_of(e, &stmt->u.branch.then) + work_of(e, &stmt->u.branch.otherwise);
         else if (stmt->kind == NST_STMT_STORE)
             for (uint32_t t = 0; t < stmt->u.store.n_targets; t++)
                 work += 1 + nst_expr_cost(e->kernel->exprs, stmt->u.store.target[t].value);
-        else work += 1;
+        else
+            work += 1;
     }
     return work;
 }
@@ -92,8 +95,8 @@ bool nst_emit_should_poll(NstEmit *e, const NstFor *loop)
 
 typedef struct Frame {
     LLVMBasicBlockRef before, header, exit, latch;
-    LLVMValueRef **saved;  /* tiles before the loop */
-    LLVMValueRef **phis;   /* tiles at the start of an iteration; NULL where not stored */
+    LLVMValueRef **saved; /* tiles before the loop */
+    LLVMValueRef **phis;  /* tiles at the start of an iteration; NULL where not stored */
 } Frame;
 
 /* Opens the header with phis for the tiles that the body stores. */
@@ -151,7 +154,8 @@ static void counted_loop(NstEmit *e, const NstFor *loop, NstSym var, NstDim begi
                    .saved = nst_emit_tiles_save(e)};
     if (guarded)
         LLVMBuildCondBr(builder, LLVMBuildICmp(builder, LLVMIntSLT, first, last, ""), frame.header, frame.exit);
-    else LLVMBuildBr(builder, frame.header);
+    else
+        LLVMBuildBr(builder, frame.header);
     NstScope *scope = open_header(e, &frame, &loop->body);
     scope->var = var;
     scope->begin = begin;

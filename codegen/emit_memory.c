@@ -52,7 +52,8 @@ static void check_bounds(NstEmit *e, NstBuf buffer, const NstDim *index, int64_t
     NstDim elements = nst_emit_replace(e, e->layout[buffer.i].elements);
     NstDim zero = nst_dim_const(e->dims, 0);
     if (nst_dim_compare(e->dims, at, NST_DIM_GE, zero) == NST_TRUE &&
-        nst_dim_compare(e->dims, last, NST_DIM_LT, elements) == NST_TRUE && nst_kernel_buffer(e->kernel, buffer)->space != NST_SPACE_ARG)
+        nst_dim_compare(e->dims, last, NST_DIM_LT, elements) == NST_TRUE &&
+        nst_kernel_buffer(e->kernel, buffer)->space != NST_SPACE_ARG)
         return;
     LLVMValueRef limit = nst_emit_size(e, elements);
     bool varies = nst_emit_varies(e, at);
@@ -113,8 +114,8 @@ static void split_lanes(NstEmit *e, uint32_t root, NstDim at, LaneOffsets *out)
     for (uint32_t k = 0; k < e->lane.n && out->is_fixed && has_lanes; k++) {
         NstDim here = nst_dim_subst(e->dims, at, e->lane.sym, nst_dim_const(e->dims, k));
         if (k == 0) first = here;
-        out->is_fixed = nst_dim_is_const(e->dims, nst_dim_sub(e->dims, here, first), &out->fixed[k]) &&
-                        !nst_emit_varies(e, first);
+        out->is_fixed =
+            nst_dim_is_const(e->dims, nst_dim_sub(e->dims, here, first), &out->fixed[k]) && !nst_emit_varies(e, first);
     }
     if (out->is_fixed && has_lanes) {
         out->base = nst_emit_address(e, root, first);
@@ -207,10 +208,16 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
     Pattern pattern = pattern_of(e, at, bytes, &first);
     uint32_t root = nst_emit_root(e, buffer);
     LLVMValueRef stored;
-    if (pattern == PATTERN_SAME) stored = nst_llvm_load(e->llvm, element, nst_emit_address(e, root, first), 1);
-    else if (pattern == PATTERN_NEXT) stored = load_vector(e, element, nst_emit_address(e, root, first));
-    else stored = gather(e, element, root, at);
-    NstLoaded loaded = {buffer, at, node->type, varies ? e->lane.mask : NULL,
+    if (pattern == PATTERN_SAME)
+        stored = nst_llvm_load(e->llvm, element, nst_emit_address(e, root, first), 1);
+    else if (pattern == PATTERN_NEXT)
+        stored = load_vector(e, element, nst_emit_address(e, root, first));
+    else
+        stored = gather(e, element, root, at);
+    NstLoaded loaded = {buffer,
+                        at,
+                        node->type,
+                        varies ? e->lane.mask : NULL,
                         {from_storage(e, node->type, stored), varies ? e->lane.n : 1}};
     nst_vec_push(e->arena, &e->loaded, loaded);
     return loaded.value;
@@ -277,8 +284,10 @@ void nst_emit_store_memory(NstEmit *e, NstBuf buffer, const NstDim *index, NstLa
     } else {
         value = nst_emit_spread(e, value, e->lane.n);
         value.v = to_storage(e, type, value);
-        if (pattern == PATTERN_NEXT) store_vector(e, value.v, nst_emit_address(e, root, first));
-        else scatter(e, value.v, root, at);
+        if (pattern == PATTERN_NEXT)
+            store_vector(e, value.v, nst_emit_address(e, root, first));
+        else
+            scatter(e, value.v, root, at);
     }
     nst_emit_forget_buffer(e, buffer);
 }

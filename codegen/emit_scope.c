@@ -66,8 +66,10 @@ static LLVMBasicBlockRef enter_scope(NstEmit *e, uint32_t level)
 static void leave_scope(NstEmit *e, LLVMBasicBlockRef here)
 {
     LLVMValueRef end = LLVMGetBasicBlockTerminator(here);
-    if (end) LLVMPositionBuilderBefore(e->llvm->builder, end);
-    else LLVMPositionBuilderAtEnd(e->llvm->builder, here);
+    if (end)
+        LLVMPositionBuilderBefore(e->llvm->builder, end);
+    else
+        LLVMPositionBuilderAtEnd(e->llvm->builder, here);
 }
 
 static LLVMValueRef find_known(NstScope *scope, uint64_t key)
@@ -193,8 +195,7 @@ static LLVMValueRef build_division(NstEmit *e, const NstDimNode *node, LLVMValue
         if (want_mod) return LLVMBuildAnd(builder, a, nst_llvm_int(type, b_lo - 1), "");
         return LLVMBuildAShr(builder, a, nst_llvm_int(type, __builtin_ctzll((uint64_t)b_lo)), "");
     }
-    if (lo >= 0 && b_lo >= 1)
-        return want_mod ? LLVMBuildURem(builder, a, b, "") : LLVMBuildUDiv(builder, a, b, "");
+    if (lo >= 0 && b_lo >= 1) return want_mod ? LLVMBuildURem(builder, a, b, "") : LLVMBuildUDiv(builder, a, b, "");
     return build_floor_division(e, want_mod, a, b);
 }
 
@@ -265,9 +266,12 @@ LLVMValueRef nst_emit_lane_sizes(NstEmit *e, NstDim dim)
     LLVMValueRef a = nst_emit_lane_sizes(e, node->arg[0]);
     for (uint32_t k = 1; k < node->n; k++) {
         LLVMValueRef b = nst_emit_lane_sizes(e, node->arg[k]);
-        if (node->op == NST_DIM_PRODUCT) a = LLVMBuildMul(e->llvm->builder, a, b, "");
-        else if (node->op == NST_DIM_MIN || node->op == NST_DIM_MAX) a = build_choice(e, node->op, a, b);
-        else a = build_division(e, node, a, b);
+        if (node->op == NST_DIM_PRODUCT)
+            a = LLVMBuildMul(e->llvm->builder, a, b, "");
+        else if (node->op == NST_DIM_MIN || node->op == NST_DIM_MAX)
+            a = build_choice(e, node->op, a, b);
+        else
+            a = build_division(e, node, a, b);
     }
     return a;
 }
@@ -279,8 +283,8 @@ LLVMValueRef nst_emit_lane_mask(NstEmit *e, NstDim count, uint32_t lanes)
     int bits = e->target->vector_bytes * 8 / (int)lanes;
     bits = bits > 32 ? 32 : bits < 8 ? 8 : bits;
     LLVMTypeRef element = LLVMIntTypeInContext(e->llvm->context, (unsigned)bits);
-    NstDim clamped = nst_dim_max(e->dims, nst_dim_min(e->dims, count, nst_dim_const(e->dims, lanes)),
-                                 nst_dim_const(e->dims, 0));
+    NstDim clamped =
+        nst_dim_max(e->dims, nst_dim_min(e->dims, count, nst_dim_const(e->dims, lanes)), nst_dim_const(e->dims, 0));
     if (nst_dim_is_const(e->dims, clamped, &lo)) {
         LLVMValueRef lane[256];
         for (uint32_t k = 0; k < lanes; k++) lane[k] = LLVMConstInt(e->llvm->i1, (int64_t)k < lo, false);
@@ -368,8 +372,10 @@ static LLVMValueRef new_cursor(NstEmit *e, uint32_t level, uint32_t root, NstDim
     LLVMValueRef first = hoisted_pointer(e, root, start);
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->llvm->builder);
     LLVMValueRef top = LLVMGetFirstInstruction(loop->header);
-    if (top) LLVMPositionBuilderBefore(e->llvm->builder, top);
-    else LLVMPositionBuilderAtEnd(e->llvm->builder, loop->header);
+    if (top)
+        LLVMPositionBuilderBefore(e->llvm->builder, top);
+    else
+        LLVMPositionBuilderAtEnd(e->llvm->builder, loop->header);
     LLVMValueRef phi = LLVMBuildPhi(e->llvm->builder, e->llvm->ptr, "");
     leave_scope(e, here);
     LLVMBasicBlockRef before = e->scopes.at[level - 1]->block;

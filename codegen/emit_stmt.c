@@ -24,8 +24,10 @@ void nst_emit_guarded(NstEmit *e, LLVMValueRef condition, const NstBlock *body)
     LLVMValueRef **values[2] = {nst_emit_tiles_save(e), NULL};
     LLVMBuildCondBr(e->llvm->builder, condition, inside, after);
     from[1] = emit_side(e, inside, body, after, &values[1]);
-    if (from[1]) nst_emit_tiles_merge(e, 2, from, values);
-    else nst_emit_tiles_restore(e, values[0]);
+    if (from[1])
+        nst_emit_tiles_merge(e, 2, from, values);
+    else
+        nst_emit_tiles_restore(e, values[0]);
 }
 
 static void emit_two_sides(NstEmit *e, LLVMValueRef condition, const NstBlock *then, const NstBlock *otherwise)
@@ -125,7 +127,8 @@ static void emit_store(NstEmit *e, const NstStmt *stmt)
         NstBuf buffer = store->target[k].buffer;
         if (nst_kernel_buffer(e->kernel, buffer)->space == NST_SPACE_REG)
             nst_emit_tile_write(e, buffer, index, value[k]);
-        else nst_emit_store_memory(e, buffer, index, value[k]);
+        else
+            nst_emit_store_memory(e, buffer, index, value[k]);
     }
 }
 

@@ -17,7 +17,8 @@ static void note_access(const Scan *scan, NstBuf buffer, const NstDim *index, ui
     const NstBuffer *info = nst_kernel_buffer(scan->e->kernel, buffer);
     if (info->space != NST_SPACE_REG || n_index == 0) return;
     uint32_t *lanes = &scan->e->tile_lanes[buffer.i];
-    if (scan->width > *lanes && nst_dim_uses(scan->e->kernel->dims, index[n_index - 1], scan->var)) *lanes = scan->width;
+    if (scan->width > *lanes && nst_dim_uses(scan->e->kernel->dims, index[n_index - 1], scan->var))
+        *lanes = scan->width;
 }
 
 static void note_load(void *arg, NstExpr expr, const NstExprNode *node)
@@ -113,8 +114,10 @@ void nst_emit_tile_open(NstEmit *e, NstBuf buffer)
             return;
         }
         extents[axis] = extent;
-        if (axis + 1 == info->rank) last = extent;
-        else rows *= extent;
+        if (axis + 1 == info->rank)
+            last = extent;
+        else
+            rows *= extent;
     }
     *tile = (NstTile){.live = true, .extent = extents, .lanes = e->tile_lanes[buffer.i]};
     tile->chunks = (last + tile->lanes - 1) / tile->lanes;
@@ -140,8 +143,8 @@ typedef struct Place {
 
 static bool bad_index(NstEmit *e, NstBuf buffer, const char *why)
 {
-    nst_emit_fail(e, NST_E_VERIFY, "register tile '%s' of kernel '%s': %s",
-                  nst_kernel_buffer(e->kernel, buffer)->name, e->kernel->name, why);
+    nst_emit_fail(e, NST_E_VERIFY, "register tile '%s' of kernel '%s': %s", nst_kernel_buffer(e->kernel, buffer)->name,
+                  e->kernel->name, why);
     return false;
 }
 
@@ -162,8 +165,10 @@ static bool find_place(NstEmit *e, NstBuf buffer, const NstDim *index, Place *pl
         }
         if (!nst_dim_is_const(e->dims, constant, &at)) return bad_index(e, buffer, "index is not constant");
         if (at < 0 || at >= extent) return bad_index(e, buffer, "index out of range");
-        if (is_last) place->at = at;
-        else place->row = place->row * extent + at;
+        if (is_last)
+            place->at = at;
+        else
+            place->row = place->row * extent + at;
     }
     return true;
 }
@@ -247,15 +252,16 @@ void nst_emit_tile_write(NstEmit *e, NstBuf buffer, const NstDim *index, NstLane
     NstTile *tile = place.tile;
     if (place.by_lane) {
         value = nst_emit_spread(e, value, e->lane.n);
-        if (e->lane.mask)
-            value.v = nst_llvm_select(e->llvm, e->lane.mask, value.v, read_lanes(e, &place, e->lane.n));
+        if (e->lane.mask) value.v = nst_llvm_select(e->llvm, e->lane.mask, value.v, read_lanes(e, &place, e->lane.n));
         write_lanes(e, &place, value.v);
         return;
     }
     value.v = nst_emit_last_lane(e, value);
     LLVMValueRef *chunk = chunk_at(&place, place.at / tile->lanes);
-    if (tile->lanes == 1) *chunk = value.v;
-    else *chunk = LLVMBuildInsertElement(e->llvm->builder, *chunk, value.v, lane_number(e, place.at % tile->lanes), "");
+    if (tile->lanes == 1)
+        *chunk = value.v;
+    else
+        *chunk = LLVMBuildInsertElement(e->llvm->builder, *chunk, value.v, lane_number(e, place.at % tile->lanes), "");
 }
 
 /* --- control flow ----------------------------------------------------------------------------------------------------- */

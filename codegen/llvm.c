@@ -92,8 +92,8 @@ NstStatus nst_llvm_new(NstCtx *ctx, NstArena *arena, const NstTarget *target, Ns
 
 static void add_text_attribute(NstLlvm *llvm, LLVMValueRef function, const char *key, const char *value)
 {
-    LLVMAttributeRef attribute = LLVMCreateStringAttribute(llvm->context, key, (unsigned)strlen(key), value,
-                                                           (unsigned)strlen(value));
+    LLVMAttributeRef attribute =
+        LLVMCreateStringAttribute(llvm->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(function, LLVMAttributeFunctionIndex, attribute);
 }
 

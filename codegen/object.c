@@ -114,8 +114,8 @@ static NstStatus read_symbols(Loader *loader)
         NST_CHECK(loader->ctx, section->sh_entsize == sizeof(Elf64_Sym), NST_E_COMPILER,
                   "symbols of the object file have %llu bytes", (unsigned long long)section->sh_entsize);
         loader->n_symbols = (uint32_t)(section->sh_size / sizeof(Elf64_Sym));
-        loader->symbol = nst_copy(loader->arena, loader->at + section->sh_offset,
-                                  loader->n_symbols * sizeof(Elf64_Sym));
+        loader->symbol =
+            nst_copy(loader->arena, loader->at + section->sh_offset, loader->n_symbols * sizeof(Elf64_Sym));
         loader->symbol_names = section->sh_link;
     }
     loader->result->symbol = NST_NEW_ARRAY(loader->arena, NstObjectSymbol, loader->n_symbols);

@@ -26,7 +26,8 @@ typedef struct NstObject {
 
 /* Relocates the object.  Owns: arena holds the result; `object` may be freed afterwards.
  * Errors: NST_E_COMPILER naming the section, symbol or relocation that is not allowed, or what is malformed. */
-NstStatus nst_object_load(NstCtx *ctx, NstArena *arena, const void *object, size_t size, NstObject *result) NST_MUST_CHECK;
+NstStatus nst_object_load(NstCtx *ctx, NstArena *arena, const void *object, size_t size,
+                          NstObject *result) NST_MUST_CHECK;
 
 /* Offset of a function in the blob.  Errors: NST_E_COMPILER if it is not defined. */
 NstStatus nst_object_find(NstCtx *ctx, const NstObject *object, const char *name, size_t *offset) NST_MUST_CHECK;

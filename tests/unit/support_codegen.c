@@ -55,10 +55,24 @@ static void fill_bytes(void *to, int32_t byte, int64_t bytes)
 }
 
 static const NstHelpers helpers = {
-    .barrier = wait_for_all, .fmod_f32 = fmodf, .fmod_f64 = fmod, .round_f32 = rintf, .round_f64 = rint,
-    .floor_f32 = floorf, .floor_f64 = floor, .ceil_f32 = ceilf, .ceil_f64 = ceil, .trunc_f32 = truncf,
-    .trunc_f64 = trunc, .fma_f32 = fmaf, .fma_f64 = fma, .f16_to_f32 = half_to_float, .f32_to_f16 = float_to_half,
-    .f64_to_f16 = double_to_half, .copy = copy_bytes, .fill = fill_bytes,
+    .barrier = wait_for_all,
+    .fmod_f32 = fmodf,
+    .fmod_f64 = fmod,
+    .round_f32 = rintf,
+    .round_f64 = rint,
+    .floor_f32 = floorf,
+    .floor_f64 = floor,
+    .ceil_f32 = ceilf,
+    .ceil_f64 = ceil,
+    .trunc_f32 = truncf,
+    .trunc_f64 = trunc,
+    .fma_f32 = fmaf,
+    .fma_f64 = fma,
+    .f16_to_f32 = half_to_float,
+    .f32_to_f16 = float_to_half,
+    .f64_to_f16 = double_to_half,
+    .copy = copy_bytes,
+    .fill = fill_bytes,
 };
 
 NstKernel *support_parse(NstCtx *ctx, const char *text)
@@ -99,10 +113,40 @@ static uint64_t next_random(uint64_t *state)
 
 static double random_float(uint64_t *state, bool specials)
 {
-    static const double special[] = {0.0, -0.0, 1.0, -1.0, (double)INFINITY, (double)-INFINITY, (double)NAN, 1e-40, -1e-40, 3.4e38,
-                                     -3.4e38, 2147483648.0, 4294967296.0, -2147483649.0, 0.5, 1.5, 2.5, -0.5, 65504.0,
-                                     65520.0, 448.0, 464.0, 480.0, 57344.0, 61440.0, 9.3e18, 1.9e19, 255.5, 127.5,
-                                     -128.5, 1e-7, 6e-8, 8388609.0, 1e300};
+    static const double special[] = {0.0,
+                                     -0.0,
+                                     1.0,
+                                     -1.0,
+                                     (double)INFINITY,
+                                     (double)-INFINITY,
+                                     (double)NAN,
+                                     1e-40,
+                                     -1e-40,
+                                     3.4e38,
+                                     -3.4e38,
+                                     2147483648.0,
+                                     4294967296.0,
+                                     -2147483649.0,
+                                     0.5,
+                                     1.5,
+                                     2.5,
+                                     -0.5,
+                                     65504.0,
+                                     65520.0,
+                                     448.0,
+                                     464.0,
+                                     480.0,
+                                     57344.0,
+                                     61440.0,
+                                     9.3e18,
+                                     1.9e19,
+                                     255.5,
+                                     127.5,
+                                     -128.5,
+                                     1e-7,
+                                     6e-8,
+                                     8388609.0,
+                                     1e300};
     uint64_t bits = next_random(state);
     if (specials && bits % 3 == 0) return special[(bits >> 8) % (sizeof special / sizeof *special)];
     if (specials && bits % 3 == 1) return ldexp((double)(int64_t)(bits >> 11) / 4e15, (int)(bits % 97) - 48);
@@ -122,9 +166,12 @@ static NstScalar random_scalar(NstDtype type, uint64_t *state, bool specials, in
         return nst_scalar_convert(type, NST_F64, value, true);
     }
     uint64_t bits = next_random(state);
-    if (index_limit > 0) bits %= (uint64_t)index_limit;
-    else if (bits % 4 == 0) bits = (bits >> 8) % 5 - 2;
-    else if (bits % 16 == 1) bits = (uint64_t)1 << (nst_dtype_info(type)->bits - 1);
+    if (index_limit > 0)
+        bits %= (uint64_t)index_limit;
+    else if (bits % 4 == 0)
+        bits = (bits >> 8) % 5 - 2;
+    else if (bits % 16 == 1)
+        bits = (uint64_t)1 << (nst_dtype_info(type)->bits - 1);
     value.i = (int64_t)bits;
     return nst_scalar_convert(type, NST_I64, value, false);
 }
@@ -134,7 +181,8 @@ static int64_t eval_elements(NstCtx *ctx, const NstKernel *kernel, const NstBuff
     uint32_t n = nst_dims_sym_count(kernel->dims) + 1;
     int64_t *value = NST_NEW_ARRAY(ctx->arena, int64_t, n), elements;
     for (uint32_t k = 0; k < kernel->params.n; k++) value[kernel->params.at[k].i] = param[k];
-    cr_assert_eq(nst_dim_eval(ctx, kernel->dims, buffer->layout.elements, value, n, &elements), NST_OK, "%s", ctx->error);
+    cr_assert_eq(nst_dim_eval(ctx, kernel->dims, buffer->layout.elements, value, n, &elements), NST_OK, "%s",
+                 ctx->error);
     return elements;
 }
 
@@ -154,7 +202,8 @@ Data support_data(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, ui
         for (int64_t i = 0; i < n && !is_packed; i++)
             nst_scalar_store(buffer->dtype, (char *)data.at[k] + i * bytes,
                              random_scalar(buffer->dtype, &seed, specials, is_index ? index_limit : 0));
-        for (size_t i = 0; is_packed && i < data.bytes[k]; i++) ((uint8_t *)data.at[k])[i] = (uint8_t)next_random(&seed);
+        for (size_t i = 0; is_packed && i < data.bytes[k]; i++)
+            ((uint8_t *)data.at[k])[i] = (uint8_t)next_random(&seed);
     }
     return data;
 }
@@ -245,7 +294,8 @@ void support_check(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, c
     }
     Data start = support_data(ctx, kernel, param, seed, specials, index_limit);
     Data expected = support_copy(ctx, &start);
-    NstKernelRun run = {.buffer = expected.at, .buffer_bytes = expected.bytes, .param = param, .has_fma = target.has_fma};
+    NstKernelRun run = {
+        .buffer = expected.at, .buffer_bytes = expected.bytes, .param = param, .has_fma = target.has_fma};
     cr_assert_eq(nst_kernel_interpret(ctx, kernel, &run), NST_OK, "%s: %s", kernel->name, ctx->error);
     Compiled compiled = support_compile(ctx, kernel, &target, bounds_checks);
     for (int threads = 1; threads <= 2; threads++) {

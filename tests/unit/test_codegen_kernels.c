@@ -24,8 +24,8 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {"product_8x48", {16, 3, 37}, 0}, {"matmul", {7}, 0}, {"argmax", {5, 9}, 0}, {"gather", {21, 13}, 13},
-    {"control", {6}, 0},
+    {"product_8x48", {16, 3, 37}, 0}, {"matmul", {7}, 0},  {"argmax", {5, 9}, 0},
+    {"gather", {21, 13}, 13},         {"control", {6}, 0},
 };
 
 static void check_all(const char *target)
