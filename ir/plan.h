@@ -97,7 +97,8 @@ typedef struct NstPlan {
 } NstPlan;
 
 /* Arena bytes at the given symbol values, and offsets of each ARENA buffer (offset[b], n = buffers.n; others untouched):
- * greedy by size over lifetimes, 64-byte aligned.  Errors as nst_dim_eval. */
+ * greedy by size over lifetimes, 64-byte aligned.  Buffers whose size needs a symbol without a value (s >= n_syms) are left
+ * out: the runtime gives them memory of their own once it is known.  Errors: NST_E_SHAPE, NST_E_LIMIT. */
 NstStatus nst_plan_layout(NstCtx *ctx, const NstPlan *plan, const int64_t *sym_value, uint32_t n_syms, uint64_t *offset,
                           uint64_t *bytes) NST_MUST_CHECK;
 

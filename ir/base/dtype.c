@@ -13,7 +13,7 @@ static const NstDtypeInfo infos[NST_DTYPE_COUNT] = {
     {"none", 0, 0, 0, NST_CLASS_BOOL, NST_DTYPE_NONE},
 #define NST_DTYPE(NAME, text, onnx, bits, bytes, klass, compute)                                                       \
     {text, onnx, bits, bytes, NST_CLASS_##klass, NST_##compute},
-#include "ir/base/dtype.def"
+#include "nestor/dtype.def"
 #undef NST_DTYPE
 };
 
@@ -171,4 +171,19 @@ uint32_t nst_f64_to_narrow(NstDtype type, double value, bool saturate)
 uint32_t nst_f32_to_narrow(NstDtype type, float value, bool saturate)
 {
     return nst_f64_to_narrow(type, (double)value, saturate);
+}
+
+const char *nst_dtype_name(NstDtype dtype)
+{
+    return (unsigned)dtype < NST_DTYPE_COUNT ? infos[dtype].name : infos[NST_DTYPE_NONE].name;
+}
+
+NstDtype nst_dtype_of_name(const char *name)
+{
+    return nst_dtype_parse(name, strlen(name));
+}
+
+size_t nst_dtype_size(NstDtype dtype)
+{
+    return (unsigned)dtype < NST_DTYPE_COUNT ? (size_t)infos[dtype].bytes : 0;
 }

@@ -5,14 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef enum NstDtype {
-    NST_DTYPE_NONE = 0,
-#define NST_DTYPE(NAME, text, onnx, bits, bytes, klass, compute) NST_##NAME,
-#include "ir/base/dtype.def"
-#undef NST_DTYPE
-    NST_DTYPE_COUNT
-} NstDtype;
+#include "nestor/tensor.h"
 
 typedef enum NstDtypeClass {
     NST_CLASS_BOOL,

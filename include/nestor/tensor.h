@@ -1,0 +1,56 @@
+/* tensor.h: element types and tensors as they cross the interface. */
+#ifndef NESTOR_TENSOR_H
+#define NESTOR_TENSOR_H
+
+#include "nestor/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Element types, one per row of dtype.def.  Values are part of the ABI: rows are appended, never moved. */
+typedef enum NstDtype {
+    NST_DTYPE_NONE = 0,
+#define NST_DTYPE(NAME, text, onnx, bits, bytes, klass, compute) NST_##NAME,
+#include "nestor/dtype.def"
+#undef NST_DTYPE
+    NST_DTYPE_COUNT
+} NstDtype;
+
+#define NST_TENSOR_MAX_RANK 16
+
+/* A tensor in memory.  As an input it is borrowed until the run returns; any alignment is allowed.
+ * As an output: with data set it is the caller's memory of `bytes` bytes, filled row-major; with data NULL the run
+ * provides memory, marks it in `owned`, and the caller ends it with nst_tensor_release. */
+typedef struct NstTensor {
+    NstDtype dtype;
+    int32_t rank;
+    int64_t shape[NST_TENSOR_MAX_RANK];
+    const int64_t *strides; /* inputs only, in elements; NULL = row-major and dense */
+    void *data;
+    size_t bytes; /* of data */
+    void *owned;  /* memory of the engine behind data; NULL for the caller's own */
+} NstTensor;
+
+/* A tensor under the name of an input or output; name NULL = the one at the same position. */
+typedef struct NstNamedTensor {
+    const char *name;
+    NstTensor tensor;
+} NstNamedTensor;
+
+/* The name of an element type ("f32"); "none" for what is none.  Static storage.  Thread-safe. */
+NST_API const char *nst_dtype_name(NstDtype dtype);
+
+/* The element type of that name, NST_DTYPE_NONE if there is none.  Thread-safe. */
+NST_API NstDtype nst_dtype_of_name(const char *name);
+
+/* Bytes of one element in memory (4- and 2-bit types take a byte each), 0 for NST_DTYPE_NONE.  Thread-safe. */
+NST_API size_t nst_dtype_size(NstDtype dtype);
+
+/* Frees memory that a run provided and empties the tensor; nothing happens to the caller's own memory. */
+NST_API void nst_tensor_release(NstTensor *tensor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,340 @@
+/* exec.c: makes plans ready and runs them. */
+#include "runtime/exec.h"
+
+#include <fenv.h>
+#include <stdlib.h>
+#include "runtime/helpers.h"
+#include "runtime/run_state.h"
+
+/* --- steps --------------------------------------------------------------------------------------------------- */
+
+typedef struct Launch {
+    NstRunState *state;
+    NstKernelFn function;
+    NstKernelArgs args;
+} Launch;
+
+static void run_part(void *arg, int thread, int threads)
+{
+    Launch *launch = arg;
+    NstKernelArgs args = launch->args;
+    args.thread = thread;
+    args.threads = threads;
+    args.scratch += (size_t)thread * launch->state->per_thread;
+    int32_t status = launch->function(&args);
+    if (status == NST_OK) return;
+    int32_t none = NST_OK; /* a kernel that left the slot empty */
+    __atomic_compare_exchange_n(&launch->state->error.status, &none, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    nst_barrier_break(args.barrier);
+}
+
+static const char *origin_text(const NstPlanKernel *kernel, uint32_t origin)
+{
+    if (origin != 0 && origin < kernel->n_origins && kernel->origin_text[origin]) return kernel->origin_text[origin];
+    return kernel->origin ? kernel->origin : kernel->name;
+}
+
+/* The error slot as a message. */
+static NstStatus kernel_error(NstRunState *state, const NstPlanKernel *kernel)
+{
+    const NstErrorSlot *slot = &state->error;
+    NstStatus status = (NstStatus)slot->status;
+    const char *where = origin_text(kernel, slot->origin);
+    if (status == NST_E_INDEX)
+        NST_FAIL(&state->ctx, status, "%s: index %lld is given, allowed are 0 to %lld", where, (long long)slot->value,
+                 (long long)slot->limit - 1);
+    if (status == NST_E_ASSERT && (uint64_t)slot->value < kernel->n_messages)
+        NST_FAIL(&state->ctx, status, "%s: %s", where, kernel->message_text[slot->value]);
+    if (status == NST_E_CANCELLED) NST_FAIL(&state->ctx, status, "the run was cancelled in %s", where);
+    NST_FAIL(&state->ctx, status, "%s: %s", where, nst_status_meaning(status));
+}
+
+static NstStatus run_kernel(NstRunState *state, const NstPlanStep *step, const NstStepState *prepared,
+                            const int32_t *cancel)
+{
+    const NstExec *exec = state->exec;
+    for (uint32_t k = 0; k < step->n_buffers; k++) state->args[k] = state->at[step->buffer[k]];
+    char *scratch = state->scratch.at + nst_barrier_size();
+    size_t threads = (size_t)nst_pool_threads(exec->pool);
+    Launch launch = {
+        .state = state,
+        .function = exec->function[step->kernel],
+        .args = {.buffers = state->args,
+                 .dims = prepared->params,
+                 .barrier = nst_run_state_barrier(state),
+                 .scratch = scratch,
+                 .shared = scratch + threads * state->per_thread,
+                 .error = &state->error,
+                 .cancel = cancel,
+                 .helpers = &nst_helpers},
+    };
+    nst_barrier_init(launch.args.barrier);
+    state->error = (NstErrorSlot){0};
+    nst_pool_run(exec->pool, prepared->threads, run_part, &launch);
+    return state->error.status == NST_OK ? NST_OK : kernel_error(state, &exec->plan->kernels.at[step->kernel]);
+}
+
+static NstStatus read_symbol(NstRunState *state, const NstExecRun *run, const NstPlanStep *step)
+{
+    const NstPlan *plan = state->exec->plan;
+    const NstSymInfo *info = nst_dims_sym_info(plan->dims, step->sym[0]);
+    int64_t value, lo = info->lo, hi = info->hi;
+    memcpy(&value, state->at[step->buffer[0]], sizeof value);
+    if (step->a.i != 0) NST_TRY(nst_run_state_size(state, step->a, info->name, &lo));
+    if (step->b.i != 0) NST_TRY(nst_run_state_size(state, step->b, info->name, &hi));
+    NST_CHECK(&state->ctx, value >= lo && value <= hi, NST_E_SHAPE, "size %s is %lld, allowed are %lld to %lld%s%s",
+              info->name, (long long)value, (long long)lo, (long long)hi, step->text ? ": " : "",
+              step->text ? step->text : "");
+    return nst_run_state_learn(state, run, step->sym[0], value);
+}
+
+static NstStatus check_equal(NstRunState *state, const NstPlanStep *step)
+{
+    int64_t a = 0, b = 0;
+    const char *text = step->text ? step->text : "sizes must be equal";
+    NST_TRY(nst_run_state_size(state, step->a, text, &a));
+    NST_TRY(nst_run_state_size(state, step->b, text, &b));
+    NST_CHECK(&state->ctx, a == b, NST_E_SHAPE, "%s: %lld and %lld", text, (long long)a, (long long)b);
+    return NST_OK;
+}
+
+/* Does step k and returns in *next the step after it. */
+static NstStatus run_step(NstRunState *state, const NstExecRun *run, uint32_t k, const int32_t *cancel, uint32_t *next)
+{
+    const NstPlanStep *step = &state->exec->plan->steps.at[k];
+    *next = k + 1;
+    switch (step->kind) {
+    case NST_STEP_KERNEL:
+        if (state->exec->value_defined) NST_TRY(nst_run_state_scratch(state, step, 1));
+        return run_kernel(state, step, &state->step[k], cancel);
+    case NST_STEP_READ: return read_symbol(state, run, step);
+    case NST_STEP_CHECK: return check_equal(state, step);
+    case NST_STEP_HOST:
+    case NST_STEP_IF:
+    case NST_STEP_LOOP: break; /* refused by nst_exec_new */
+    }
+    NST_FAIL(&state->ctx, NST_E_UNSUPPORTED, "a plan step of kind %d", (int)step->kind);
+}
+
+static NstStatus run_steps(NstRunState *state, const NstExecRun *run, uint32_t begin, uint32_t end)
+{
+    static const int32_t never;
+    const int32_t *cancel = run->cancel ? run->cancel : &never;
+    for (uint32_t k = begin, next; k < end; k = next) {
+        const NstPlanStep *step = &state->exec->plan->steps.at[k];
+        NST_CHECK(&state->ctx, __atomic_load_n(cancel, __ATOMIC_RELAXED) == 0, NST_E_CANCELLED,
+                  "the run was cancelled before step %u of %u", k, end);
+        int64_t start = run->step_ns ? nst_os_now_ns() : 0;
+        if (step->kind == NST_STEP_IF) {
+            bool taken = *(const uint8_t *)state->at[step->buffer[0]] != 0;
+            uint32_t other = k + 1 + step->n_then;
+            next = other + step->n_else;
+            NST_TRY(run_steps(state, run, taken ? k + 1 : other, taken ? other : next));
+        } else {
+            NST_TRY(run_step(state, run, k, cancel, &next));
+        }
+        if (run->step_ns) run->step_ns[k] += (uint64_t)(nst_os_now_ns() - start);
+    }
+    return NST_OK;
+}
+
+/* --- runs ---------------------------------------------------------------------------------------------------- */
+
+static NstRunState *take_state(NstExec *exec)
+{
+    for (int k = 0; k < NST_EXEC_SPARE; k++) {
+        if (!atomic_load_explicit(&exec->spare[k], memory_order_relaxed)) continue;
+        NstRunState *state = atomic_exchange_explicit(&exec->spare[k], NULL, memory_order_acquire);
+        if (state) return state;
+    }
+    return NULL;
+}
+
+static void give_state(NstExec *exec, NstRunState *state)
+{
+    for (int k = 0; k < NST_EXEC_SPARE; k++) {
+        NstRunState *empty = NULL;
+        if (atomic_compare_exchange_strong_explicit(&exec->spare[k], &empty, state, memory_order_release,
+                                                    memory_order_relaxed))
+            return;
+    }
+    nst_run_state_free(state);
+}
+
+static NstStatus run_bound(NstRunState *state, const NstExecRun *run)
+{
+    NST_TRY(nst_run_state_bind(state, run));
+    NST_TRY(run_steps(state, run, 0, state->exec->plan->steps.n));
+    return nst_run_state_finish(state, run);
+}
+
+/* After a failure: what the run had provided. */
+static void drop_outputs(const NstExec *exec, const NstExecRun *run)
+{
+    for (uint32_t k = 0; k < exec->plan->outputs.n; k++)
+        if (run->outputs[k].owned) nst_tensor_release(&run->outputs[k]);
+}
+
+NstStatus nst_exec_run(NstExec *exec, const NstExecRun *run)
+{
+    fenv_t environment;
+    NstRunState *state = take_state(exec);
+    if (run->error && run->error_bytes != 0) run->error[0] = '\0';
+    for (uint32_t k = 0; k < exec->plan->outputs.n; k++) run->outputs[k].owned = NULL;
+    if (!state) {
+        NstStatus made = nst_run_state_new(exec, &state);
+        if (made != NST_OK) {
+            if (run->error) snprintf(run->error, run->error_bytes, "no memory for the state of a run");
+            return made;
+        }
+    }
+    fegetenv(&environment);
+    fesetenv(FE_DFL_ENV); /* denormals kept, rounding to nearest even: what kernels are compiled for */
+    NstStatus status = run_bound(state, run);
+    fesetenv(&environment);
+    if (status != NST_OK) {
+        if (run->error) snprintf(run->error, run->error_bytes, "%s", state->ctx.error);
+        drop_outputs(exec, run);
+        nst_run_state_free(state); /* with what the message took of its memory */
+    } else {
+        give_state(exec, state);
+    }
+    return status;
+}
+
+void nst_tensor_release(NstTensor *tensor)
+{
+    if (!tensor || !tensor->owned) return;
+    free(tensor->owned);
+    tensor->owned = tensor->data = NULL;
+    tensor->bytes = 0;
+}
+
+/* --- making ready -------------------------------------------------------------------------------------------- */
+
+/* Memory for the constants that prepack steps fill. */
+static NstStatus alloc_packed(NstCtx *ctx, NstPlan *plan)
+{
+    for (uint32_t k = 0; k < plan->constants.n; k++) {
+        NstPlanConst *constant = &plan->constants.at[k];
+        if (constant->data || constant->bytes == 0) continue;
+        NST_CHECK(ctx, constant->packed, NST_E_INVALID, "constant %u of the plan has no data", k);
+        constant->data = nst_alloc_aligned(plan->arena, constant->bytes, 64);
+    }
+    return NST_OK;
+}
+
+/* Runs the prepack steps as a run of a plan without inputs. */
+static NstStatus prepack(NstCtx *ctx, NstExec *exec)
+{
+    NstPlan *plan = exec->plan;
+    if (plan->prepack.n == 0) return NST_OK;
+    NstRunState *state = NULL;
+    NST_CHECK(ctx, nst_run_state_new(exec, &state) == NST_OK, NST_E_NOMEM, "no memory for packing weights");
+    static const int32_t never;
+    nst_sizes_eval(&exec->sizes, state->sym, state->known, state->value, state->state);
+    NstStatus status = nst_run_state_scratch(state, plan->prepack.at, plan->prepack.n);
+    for (uint32_t b = 0; b < plan->buffers.n; b++)
+        if (plan->buffers.at[b].place == NST_PLACE_CONST)
+            state->at[b] = (void *)(uintptr_t)plan->constants.at[plan->buffers.at[b].index].data;
+    NstStepState prepared = {nst_pool_threads(exec->pool), NULL};
+    for (uint32_t k = 0; k < plan->prepack.n && status == NST_OK; k++) {
+        const NstPlanStep *step = &plan->prepack.at[k];
+        prepared.threads = plan->kernels.at[step->kernel].parallel ? nst_pool_threads(exec->pool) : 1;
+        status = run_kernel(state, step, &prepared, &never);
+    }
+    if (status != NST_OK) status = nst_fail(ctx, status, "packing weights: %s", state->ctx.error);
+    nst_run_state_free(state);
+    plan->prepack.n = 0;
+    return status;
+}
+
+static NstStatus check_steps(NstCtx *ctx, NstExec *exec)
+{
+    const NstPlan *plan = exec->plan;
+    for (uint32_t k = 0; k < plan->prepack.n; k++) {
+        const NstPlanStep *step = &plan->prepack.at[k];
+        NST_CHECK(ctx, step->kind == NST_STEP_KERNEL && step->n_syms == 0, NST_E_UNSUPPORTED,
+                  "prepack step %u is no kernel of constant size", k);
+        if (step->n_buffers > exec->max_buffers) exec->max_buffers = step->n_buffers;
+    }
+    for (uint32_t k = 0; k < plan->steps.n; k++) {
+        const NstPlanStep *step = &plan->steps.at[k];
+        NST_CHECK(ctx, step->kind != NST_STEP_HOST, NST_E_UNSUPPORTED, "the host function '%s'", step->text);
+        NST_CHECK(ctx, step->kind != NST_STEP_LOOP, NST_E_UNSUPPORTED, "a loop whose states change shape");
+        if (step->kind == NST_STEP_READ) exec->value_defined = true;
+        if (step->kind == NST_STEP_KERNEL) exec->n_params += step->n_syms;
+        if (step->n_buffers > exec->max_buffers) exec->max_buffers = step->n_buffers;
+    }
+    return NST_OK;
+}
+
+static void find_functions(NstExec *exec, const NstKernelFn *function)
+{
+    const NstPlan *plan = exec->plan;
+    exec->function = NST_NEW_ARRAY(plan->arena, NstKernelFn, plan->kernels.n);
+    for (uint32_t k = 0; k < plan->kernels.n; k++) {
+        if (function) {
+            exec->function[k] = function[k];
+        } else {
+            NST_ASSERT(plan->kernels.at[k].entry < exec->code.size);
+            const void *entry = exec->code.at + plan->kernels.at[k].entry;
+            memcpy(&exec->function[k], &entry, sizeof entry);
+        }
+    }
+}
+
+static NstStatus ready(NstCtx *ctx, NstExec *exec, const NstKernelFn *function)
+{
+    NstPlan *plan = exec->plan;
+    exec->n_syms = nst_dims_sym_count(plan->dims) + 1;
+    for (uint32_t k = 0; k < plan->inputs.n; k++) exec->n_in_dims += (uint32_t)plan->inputs.at[k].type.rank;
+    NST_TRY(check_steps(ctx, exec));
+    NST_TRY(alloc_packed(ctx, plan));
+    if (!function) NST_TRY(nst_os_map_code(ctx, plan->code, plan->code_bytes, &exec->code));
+    nst_sizes_of_plan(&exec->sizes, plan->arena, plan);
+    find_functions(exec, function);
+    return prepack(ctx, exec);
+}
+
+typedef struct Ready {
+    NstExec *exec;
+    const NstKernelFn *function;
+} Ready;
+
+static NstStatus ready_body(NstCtx *ctx, void *arg)
+{
+    Ready *job = arg;
+    return ready(ctx, job->exec, job->function);
+}
+
+NstStatus nst_exec_new(NstCtx *ctx, NstPlan *plan, NstPool *pool, const NstKernelFn *function, NstExec **exec)
+{
+    NstExec *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
+    NST_CHECK(ctx, made, NST_E_NOMEM, "no memory for a plan that runs");
+    made->plan = plan;
+    made->pool = pool;
+    Ready job = {made, function};
+    NstStatus status = nst_guard(ctx, ready_body, &job);
+    if (status != NST_OK) {
+        nst_exec_free(made);
+        return status;
+    }
+    *exec = made;
+    return NST_OK;
+}
+
+void nst_exec_free(NstExec *exec)
+{
+    if (!exec) return;
+    for (int k = 0; k < NST_EXEC_SPARE; k++) nst_run_state_free(atomic_load(&exec->spare[k]));
+    nst_os_unmap(&exec->code);
+    free(exec);
+}
+
+void nst_exec_memory(const NstExec *exec, uint64_t *n_states, uint64_t *arena_bytes)
+{
+    NstExec *seen = (NstExec *)(uintptr_t)exec;
+    *n_states = atomic_load_explicit(&seen->n_states, memory_order_relaxed);
+    *arena_bytes = atomic_load_explicit(&seen->arena_bytes, memory_order_relaxed);
+}

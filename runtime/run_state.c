@@ -1,0 +1,446 @@
+/* run_state.c: symbols, sizes and memory of one run.
+ *
+ * All that depends on shapes alone is kept from run to run; the shapes of the inputs are compared with those of the last
+ * run first, and only addresses are bound anew when they are equal. */
+#include "runtime/run_state.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#define ALIGN     64        /* bytes */
+#define HUGE_FROM (1 << 22) /* bytes: blocks from here on are aligned to huge pages */
+#define HUGE_PAGE (1 << 21)
+#define MAX_BYTES ((int64_t)1 << 46)
+/* Scalar operations a thread must get so that dealing them out pays: some 4 us of one core, where fork and join take
+ * 0.3 us warm and the other core's caches are cold (design/measurements, "Fork-join", partition above 5 us of work). */
+#define WORK_A_THREAD 32768
+
+void *nst_memory_new(size_t bytes)
+{
+    size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGN;
+    if (bytes > (size_t)MAX_BYTES || nst_alloc_should_fail()) return NULL;
+    return aligned_alloc(align, bytes == 0 ? align : (bytes + align - 1) / align * align);
+}
+
+/* Makes a block at least `bytes` large; its contents are lost when it grows. */
+static NstStatus grow(NstCtx *ctx, NstBlockMemory *block, size_t bytes, const char *what)
+{
+    if (block->at && block->bytes >= bytes) return NST_OK;
+    free(block->at);
+    block->at = nst_memory_new(bytes);
+    block->bytes = block->at ? bytes : 0;
+    NST_CHECK(ctx, block->at, NST_E_NOMEM, "no memory for %zu bytes of %s", bytes, what);
+    return NST_OK;
+}
+
+NstStatus nst_run_state_size(NstRunState *state, NstDim dim, const char *what, int64_t *value)
+{
+    return nst_sizes_get(&state->ctx, &state->exec->sizes, dim, state->value, state->state, what, value);
+}
+
+static NstStatus byte_size(NstRunState *state, uint32_t b, int64_t *bytes)
+{
+    const NstPlanBuffer *buffer = &state->exec->plan->buffers.at[b];
+    NST_TRY(nst_run_state_size(state, buffer->bytes, buffer->name, bytes));
+    NST_CHECK(&state->ctx, *bytes >= 0 && *bytes <= MAX_BYTES, NST_E_SHAPE, "'%s' would have %lld bytes", buffer->name,
+              (long long)*bytes);
+    return NST_OK;
+}
+
+/* --- symbols ------------------------------------------------------------------------------------------------- */
+
+/* "x: f32[n, 3]" for messages [state's arena]. */
+static const char *port_text(NstRunState *state, const NstPlanPort *port)
+{
+    NstText text;
+    nst_text_init(&text, state->ctx.arena);
+    nst_type_print(&text, state->exec->plan->dims, &port->type);
+    return nst_text_get(&text);
+}
+
+static NstStatus check_form(NstRunState *state, const NstPlanPort *port, const NstTensor *tensor)
+{
+    NST_CHECK(&state->ctx, tensor->dtype == port->type.dtype, NST_E_TYPE, "input '%s' is given as %s, allowed is %s",
+              port->name, nst_dtype_name(tensor->dtype), port_text(state, port));
+    NST_CHECK(&state->ctx, tensor->rank == port->type.rank, NST_E_SHAPE,
+              "input '%s' is given with rank %d, allowed is %s", port->name, (int)tensor->rank, port_text(state, port));
+    int64_t elements = 1;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        NST_CHECK(&state->ctx, tensor->shape[axis] >= 0, NST_E_SHAPE, "input '%s': axis %d is given as %lld",
+                  port->name, axis, (long long)tensor->shape[axis]);
+        NST_CHECK(&state->ctx, !__builtin_mul_overflow(elements, tensor->shape[axis], &elements), NST_E_SHAPE,
+                  "input '%s' has more than 2^63 elements", port->name);
+    }
+    return NST_OK;
+}
+
+static NstStatus check_fact(NstRunState *state, const NstPlanPort *port, int axis, const NstSymInfo *info, int64_t size)
+{
+    NST_CHECK(&state->ctx, size >= info->lo && size <= info->hi, NST_E_SHAPE,
+              "input '%s': axis %d (%s) is %lld, allowed are %lld to %lld", port->name, axis, info->name,
+              (long long)size, (long long)info->lo, (long long)info->hi);
+    NST_CHECK(&state->ctx, info->multiple <= 1 || size % info->multiple == 0, NST_E_SHAPE,
+              "input '%s': axis %d (%s) is %lld, allowed are multiples of %lld", port->name, axis, info->name,
+              (long long)size, (long long)info->multiple);
+    return NST_OK;
+}
+
+/* First the axes that are a symbol alone: they define it. */
+static NstStatus define_symbols(NstRunState *state, const NstTensor *inputs)
+{
+    const NstPlan *plan = state->exec->plan;
+    for (uint32_t k = 0; k < plan->inputs.n; k++) {
+        const NstPlanPort *port = &plan->inputs.at[k];
+        NST_TRY(check_form(state, port, &inputs[k]));
+        for (int axis = 0; axis < port->type.rank; axis++) {
+            const NstDimNode *node = nst_dim_node(plan->dims, port->type.shape[axis]);
+            if (node->op != NST_DIM_SYM || state->known[node->sym.i]) continue;
+            NST_TRY(check_fact(state, port, axis, nst_dims_sym_info(plan->dims, node->sym), inputs[k].shape[axis]));
+            state->sym[node->sym.i] = inputs[k].shape[axis];
+            state->known[node->sym.i] = true;
+        }
+    }
+    return NST_OK;
+}
+
+/* Then every axis must agree with what the symbols say. */
+static NstStatus check_axes(NstRunState *state, const NstTensor *inputs)
+{
+    const NstPlan *plan = state->exec->plan;
+    for (uint32_t k = 0; k < plan->inputs.n; k++) {
+        const NstPlanPort *port = &plan->inputs.at[k];
+        for (int axis = 0; axis < port->type.rank; axis++) {
+            int64_t expected = 0, given = inputs[k].shape[axis];
+            NST_TRY(nst_run_state_size(state, port->type.shape[axis], port->name, &expected));
+            NST_CHECK(&state->ctx, given == expected, NST_E_SHAPE,
+                      "input '%s': axis %d is %lld, allowed is %lld (%s with the other axes given)", port->name, axis,
+                      (long long)given, (long long)expected, port_text(state, port));
+        }
+    }
+    return NST_OK;
+}
+
+/* --- steps --------------------------------------------------------------------------------------------------- */
+
+struct NstBarrier *nst_run_state_barrier(const NstRunState *state)
+{
+    return (struct NstBarrier *)(void *)state->scratch.at;
+}
+
+static NstStatus scratch_size(NstRunState *state, NstDim dim, const char *what, size_t *most)
+{
+    int64_t bytes = 0;
+    NST_TRY(nst_run_state_size(state, dim, what, &bytes));
+    NST_CHECK(&state->ctx, bytes >= 0 && bytes <= MAX_BYTES, NST_E_SHAPE, "%s would have %lld bytes of scratch", what,
+              (long long)bytes);
+    size_t rounded = ((size_t)bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (rounded > *most) *most = rounded;
+    return NST_OK;
+}
+
+NstStatus nst_run_state_scratch(NstRunState *state, const NstPlanStep *steps, uint32_t n)
+{
+    const NstPlan *plan = state->exec->plan;
+    for (uint32_t k = 0; k < n; k++) {
+        if (steps[k].kind != NST_STEP_KERNEL) continue;
+        const NstPlanKernel *kernel = &plan->kernels.at[steps[k].kernel];
+        NST_TRY(scratch_size(state, kernel->scratch_bytes, kernel->name, &state->per_thread));
+        NST_TRY(scratch_size(state, kernel->shared_bytes, kernel->name, &state->shared));
+    }
+    size_t threads = (size_t)nst_pool_threads(state->exec->pool), all;
+    if (__builtin_mul_overflow(threads, state->per_thread, &all)) all = SIZE_MAX / 2;
+    return grow(&state->ctx, &state->scratch, nst_barrier_size() + all + state->shared, "scratch");
+}
+
+/* Threads and parameters of each kernel step. */
+static NstStatus prepare_steps(NstRunState *state)
+{
+    const NstExec *exec = state->exec;
+    for (uint32_t k = 0; k < exec->plan->steps.n; k++) {
+        const NstPlanStep *step = &exec->plan->steps.at[k];
+        if (step->kind != NST_STEP_KERNEL) continue;
+        const NstPlanKernel *kernel = &exec->plan->kernels.at[step->kernel];
+        int64_t work = 0, most = nst_pool_threads(exec->pool);
+        if (kernel->work.i != 0 && nst_sizes_known(&exec->sizes, kernel->work, state->state)) {
+            NST_TRY(nst_run_state_size(state, kernel->work, kernel->name, &work));
+            if (work / WORK_A_THREAD < most) most = work / WORK_A_THREAD;
+        }
+        state->step[k].threads = kernel->parallel && most > 1 ? (int)most : 1;
+        for (uint32_t s = 0; s < step->n_syms; s++) state->step[k].params[s] = state->sym[step->sym[s].i];
+    }
+    return NST_OK;
+}
+
+static NstStatus prepare_body(NstCtx *ctx, void *arg)
+{
+    NstRunState *state = ((void **)arg)[0];
+    const NstTensor *inputs = ((void **)arg)[1];
+    NstExec *exec = state->exec;
+    memset(state->known, 0, exec->n_syms * sizeof *state->known);
+    NST_TRY(define_symbols(state, inputs));
+    nst_sizes_eval(&exec->sizes, state->sym, state->known, state->value, state->state);
+    NST_TRY(check_axes(state, inputs));
+    uint64_t bytes = 0;
+    NstArena *scratch = nst_arena_new(ctx, ctx->arena);
+    NstStatus placed =
+        nst_plan_place(ctx, scratch, exec->plan, &exec->sizes, state->value, state->state, state->offset, &bytes);
+    nst_arena_free(scratch);
+    NST_TRY(placed);
+    NST_TRY(grow(ctx, &state->arena, bytes, "the arena"));
+    if (bytes > atomic_load_explicit(&exec->arena_bytes, memory_order_relaxed))
+        atomic_store_explicit(&exec->arena_bytes, bytes, memory_order_relaxed); /* a race loses a number, no more */
+    if (!exec->value_defined) NST_TRY(nst_run_state_scratch(state, exec->plan->steps.at, exec->plan->steps.n));
+    return prepare_steps(state);
+}
+
+static bool same_shapes(const NstRunState *state, const NstTensor *inputs)
+{
+    const NstPlan *plan = state->exec->plan;
+    const int64_t *shape = state->shape;
+    for (uint32_t k = 0; k < plan->inputs.n; k++) {
+        int rank = plan->inputs.at[k].type.rank;
+        if (inputs[k].rank != rank || inputs[k].dtype != plan->inputs.at[k].type.dtype) return false;
+        for (int axis = 0; axis < rank; axis++)
+            if (inputs[k].shape[axis] != *shape++) return false;
+    }
+    return true;
+}
+
+static NstStatus prepare(NstRunState *state, const NstTensor *inputs)
+{
+    if (state->ready && !state->exec->value_defined && same_shapes(state, inputs)) return NST_OK;
+    state->ready = false;
+    void *arg[2] = {state, (void *)(uintptr_t)inputs};
+    NST_TRY(nst_guard(&state->ctx, prepare_body, arg));
+    const NstPlan *plan = state->exec->plan;
+    int64_t *shape = state->shape;
+    for (uint32_t k = 0; k < plan->inputs.n; k++)
+        for (int axis = 0; axis < plan->inputs.at[k].type.rank; axis++) *shape++ = inputs[k].shape[axis];
+    state->ready = true;
+    return NST_OK;
+}
+
+/* --- inputs and outputs -------------------------------------------------------------------------------------- */
+
+/* Copies a strided input, axis by axis, row-major. */
+static char *copy_axis(char *to, const char *from, const NstTensor *tensor, int axis, size_t size)
+{
+    if (axis == tensor->rank) {
+        memcpy(to, from, size);
+        return to + size;
+    }
+    for (int64_t i = 0; i < tensor->shape[axis]; i++)
+        to = copy_axis(to, from + i * tensor->strides[axis] * (int64_t)size, tensor, axis + 1, size);
+    return to;
+}
+
+/* Bytes from the first element to the end of the last, 0 for an empty tensor. */
+static NstStatus span_of(NstCtx *ctx, const NstTensor *tensor, const char *name, size_t size, size_t *bytes)
+{
+    int64_t last = 0, step;
+    *bytes = 0;
+    for (int axis = 0; axis < tensor->rank; axis++)
+        if (tensor->shape[axis] == 0) return NST_OK;
+    int64_t dense = 1;
+    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+        int64_t stride = tensor->strides ? tensor->strides[axis] : dense;
+        NST_CHECK(ctx, stride >= 0, NST_E_INVALID, "input '%s': the stride of axis %d is %lld, allowed are 0 and above",
+                  name, axis, (long long)stride);
+        bool overflow = __builtin_mul_overflow(tensor->shape[axis] - 1, stride, &step);
+        NST_CHECK(ctx, !overflow && !__builtin_add_overflow(last, step, &last) && last < MAX_BYTES, NST_E_INVALID,
+                  "input '%s': the strides reach further than 2^46 elements", name);
+        dense *= tensor->shape[axis]; /* checked in check_form */
+    }
+    *bytes = ((size_t)last + 1) * size;
+    return NST_OK;
+}
+
+static NstStatus bind_input(NstRunState *state, const NstPlanPort *port, const NstTensor *tensor)
+{
+    size_t size = nst_dtype_size(tensor->dtype), bytes;
+    NST_TRY(span_of(&state->ctx, tensor, port->name, size, &bytes));
+    NST_CHECK(&state->ctx, tensor->bytes >= bytes && (tensor->data || bytes == 0), NST_E_INVALID,
+              "input '%s' is given %zu bytes, its shape needs %zu", port->name, tensor->data ? tensor->bytes : 0,
+              bytes);
+    state->at[port->buffer] = tensor->data ? tensor->data : state->scratch.at;
+    if (!tensor->strides || bytes == 0) return NST_OK;
+    int64_t dense = 0;
+    NST_TRY(byte_size(state, port->buffer, &dense));
+    NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)dense, port->name));
+    copy_axis(state->own[port->buffer].at, tensor->data, tensor, 0, size);
+    state->at[port->buffer] = state->own[port->buffer].at;
+    return NST_OK;
+}
+
+/* Memory of output k: the caller's, or the engine's when there is none; *at is NULL while its size is not known. */
+static NstStatus output_memory(NstRunState *state, const NstExecRun *run, uint32_t k, void **at)
+{
+    const NstPlanPort *port = &state->exec->plan->outputs.at[k];
+    NstTensor *out = &run->outputs[k];
+    *at = out->data;
+    if (!nst_sizes_known(&state->exec->sizes, state->exec->plan->buffers.at[port->buffer].bytes, state->state))
+        return NST_OK;
+    int64_t bytes = 0;
+    NST_TRY(byte_size(state, port->buffer, &bytes));
+    if (out->data) {
+        NST_CHECK(&state->ctx, out->bytes >= (size_t)bytes, NST_E_INVALID,
+                  "output '%s' is given %zu bytes, it has %lld", port->name, out->bytes, (long long)bytes);
+        return NST_OK;
+    }
+    out->owned = out->data = *at = nst_memory_new((size_t)bytes);
+    out->bytes = (size_t)bytes;
+    NST_CHECK(&state->ctx, out->data, NST_E_NOMEM, "no memory for %lld bytes of output '%s'", (long long)bytes,
+              port->name);
+    return NST_OK;
+}
+
+static bool is_wanted(const NstExecRun *run, uint32_t k)
+{
+    return !run->wanted || run->wanted[k];
+}
+
+/* Gives memory to buffer b if it has none and its size is known. */
+static NstStatus bind_buffer(NstRunState *state, const NstExecRun *run, uint32_t b)
+{
+    const NstPlan *plan = state->exec->plan;
+    const NstPlanBuffer *buffer = &plan->buffers.at[b];
+    if (state->at[b]) return NST_OK;
+    if (buffer->place == NST_PLACE_OUTPUT && is_wanted(run, buffer->index))
+        return output_memory(state, run, buffer->index, &state->at[b]);
+    if (!nst_sizes_known(&state->exec->sizes, buffer->bytes, state->state)) return NST_OK;
+    int64_t bytes = 0;
+    NST_TRY(byte_size(state, b, &bytes));
+    NST_TRY(grow(&state->ctx, &state->own[b], (size_t)bytes, buffer->name));
+    state->at[b] = state->own[b].at;
+    return NST_OK;
+}
+
+static NstStatus bind_buffers(NstRunState *state, const NstExecRun *run)
+{
+    const NstExec *exec = state->exec;
+    const NstPlan *plan = exec->plan;
+    for (uint32_t b = 0; b < plan->buffers.n; b++) {
+        const NstPlanBuffer *buffer = &plan->buffers.at[b];
+        if (buffer->place == NST_PLACE_INPUT || buffer->place == NST_PLACE_ALIAS) continue;
+        state->at[b] = NULL;
+        if (buffer->place == NST_PLACE_CONST)
+            state->at[b] = (void *)(uintptr_t)plan->constants.at[buffer->index].data;
+        else if (buffer->place == NST_PLACE_ARENA && nst_sizes_known(&exec->sizes, buffer->bytes, state->state))
+            state->at[b] = state->arena.at + state->offset[b];
+        else
+            NST_TRY(bind_buffer(state, run, b));
+    }
+    return NST_OK;
+}
+
+static void bind_aliases(NstRunState *state)
+{
+    const NstPlan *plan = state->exec->plan;
+    for (uint32_t b = 0; b < plan->buffers.n; b++)
+        if (plan->buffers.at[b].place == NST_PLACE_ALIAS) state->at[b] = state->at[nst_plan_root(plan, b)];
+}
+
+NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run)
+{
+    const NstPlan *plan = state->exec->plan;
+    NST_TRY(prepare(state, run->inputs));
+    for (uint32_t k = 0; k < plan->inputs.n; k++) NST_TRY(bind_input(state, &plan->inputs.at[k], &run->inputs[k]));
+    NST_TRY(bind_buffers(state, run));
+    bind_aliases(state);
+    return NST_OK;
+}
+
+NstStatus nst_run_state_learn(NstRunState *state, const NstExecRun *run, NstSym sym, int64_t value)
+{
+    NstExec *exec = state->exec;
+    state->sym[sym.i] = value;
+    state->known[sym.i] = true;
+    nst_sizes_eval(&exec->sizes, state->sym, state->known, state->value, state->state);
+    for (uint32_t b = 0; b < exec->plan->buffers.n; b++) {
+        NstPlanPlace place = exec->plan->buffers.at[b].place;
+        if (place == NST_PLACE_ARENA || place == NST_PLACE_OUTPUT) NST_TRY(bind_buffer(state, run, b));
+    }
+    bind_aliases(state);
+    return prepare_steps(state);
+}
+
+/* Sets the shape of output k and copies it if it was not written in place. */
+static NstStatus finish_output(NstRunState *state, const NstExecRun *run, uint32_t k)
+{
+    const NstPlan *plan = state->exec->plan;
+    const NstPlanPort *port = &plan->outputs.at[k];
+    NstTensor *out = &run->outputs[k];
+    out->dtype = port->type.dtype;
+    out->rank = port->type.rank;
+    out->strides = NULL;
+    for (int axis = 0; axis < port->type.rank; axis++)
+        NST_TRY(nst_run_state_size(state, port->type.shape[axis], port->name, &out->shape[axis]));
+    uint32_t root = nst_plan_root(plan, port->buffer);
+    if (plan->buffers.at[root].place == NST_PLACE_OUTPUT && plan->buffers.at[root].index == k) return NST_OK;
+    void *at;
+    int64_t bytes = 0;
+    NST_TRY(output_memory(state, run, k, &at));
+    NST_TRY(byte_size(state, port->buffer, &bytes));
+    if (bytes != 0) memcpy(at, state->at[port->buffer], (size_t)bytes);
+    return NST_OK;
+}
+
+NstStatus nst_run_state_finish(NstRunState *state, const NstExecRun *run)
+{
+    for (uint32_t k = 0; k < state->exec->plan->outputs.n; k++)
+        if (is_wanted(run, k)) NST_TRY(finish_output(state, run, k));
+    return NST_OK;
+}
+
+/* --- life ---------------------------------------------------------------------------------------------------- */
+
+static NstStatus init_body(NstCtx *ctx, void *arg)
+{
+    NstRunState *state = arg;
+    NstExec *exec = state->exec;
+    const NstPlan *plan = exec->plan;
+    NstArena *arena = ctx->arena;
+    state->shape = NST_NEW_ARRAY(arena, int64_t, exec->n_in_dims);
+    state->sym = NST_NEW_ARRAY(arena, int64_t, exec->n_syms);
+    state->known = NST_NEW_ARRAY(arena, bool, exec->n_syms);
+    state->value = NST_NEW_ARRAY(arena, int64_t, exec->sizes.nodes.n);
+    state->state = NST_NEW_ARRAY(arena, uint8_t, exec->sizes.nodes.n);
+    state->at = NST_NEW_ARRAY(arena, void *, plan->buffers.n);
+    state->offset = NST_NEW_ARRAY(arena, uint64_t, plan->buffers.n);
+    state->step = NST_NEW_ARRAY(arena, NstStepState, plan->steps.n);
+    state->args = NST_NEW_ARRAY(arena, void *, exec->max_buffers);
+    state->own = NST_NEW_ARRAY(arena, NstBlockMemory, plan->buffers.n);
+    int64_t *params = NST_NEW_ARRAY(arena, int64_t, exec->n_params);
+    for (uint32_t k = 0; k < plan->steps.n; k++) {
+        state->step[k].params = params;
+        if (plan->steps.at[k].kind == NST_STEP_KERNEL) params += plan->steps.at[k].n_syms;
+    }
+    return NST_OK;
+}
+
+void nst_run_state_free(NstRunState *state)
+{
+    if (!state) return;
+    if (state->own)
+        for (uint32_t b = 0; b < state->exec->plan->buffers.n; b++) free(state->own[b].at);
+    free(state->arena.at);
+    free(state->scratch.at);
+    nst_ctx_dispose(&state->ctx);
+    free(state);
+}
+
+NstStatus nst_run_state_new(NstExec *exec, NstRunState **state)
+{
+    NstRunState *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
+    if (!made) return NST_E_NOMEM;
+    made->exec = exec;
+    NstStatus status = nst_ctx_init(&made->ctx);
+    if (status == NST_OK) status = nst_guard(&made->ctx, init_body, made);
+    if (status != NST_OK) {
+        nst_run_state_free(made);
+        return status;
+    }
+    atomic_fetch_add_explicit(&exec->n_states, 1, memory_order_relaxed);
+    *state = made;
+    return NST_OK;
+}

@@ -1,0 +1,204 @@
+/* test_threads.c: runtime/threads.h. */
+#include <criterion/criterion.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include "ir/base/os.h"
+#include "runtime/threads.h"
+
+static NstPool *pool;
+
+static void begin(void)
+{
+    cr_assert_eq(nst_pool_new(4, &pool), NST_OK);
+}
+
+static void end(void)
+{
+    nst_pool_free(pool);
+}
+
+TestSuite(threads, .init = begin, .fini = end, .timeout = 60);
+
+typedef struct Tally {
+    _Atomic int calls, sum, wrong;
+    int threads;
+} Tally;
+
+static void count(void *arg, int thread, int threads)
+{
+    Tally *tally = arg;
+    atomic_fetch_add(&tally->calls, 1);
+    atomic_fetch_add(&tally->sum, 1 << (8 * thread));
+    if (thread == 0) tally->threads = threads;
+    if (fegetround() != FE_TONEAREST) atomic_fetch_add(&tally->wrong, 1);
+}
+
+Test(threads, each_thread_works_once)
+{
+    for (int round = 0; round < 1000; round++) {
+        int want = 1 + round % 4;
+        Tally tally = {0};
+        nst_pool_run(pool, want, count, &tally);
+        cr_assert_eq(tally.calls, want);
+        cr_assert_eq(tally.threads, want);
+        cr_assert_eq(tally.sum, 0x01010101 & (int)((1ull << (8 * want)) - 1));
+        cr_assert_eq(tally.wrong, 0);
+    }
+}
+
+Test(threads, more_than_the_pool_has_is_cut)
+{
+    Tally tally = {0};
+    nst_pool_run(pool, 1000, count, &tally);
+    cr_assert_eq(tally.calls, 4);
+    NstPool *one;
+    cr_assert_eq(nst_pool_new(1, &one), NST_OK);
+    Tally alone = {0};
+    nst_pool_run(one, 8, count, &alone);
+    cr_assert_eq(alone.calls, 1);
+    nst_pool_run(NULL, 8, count, &alone);
+    cr_assert_eq(alone.calls, 2);
+    nst_pool_free(one);
+}
+
+Test(threads, sleeping_workers_wake)
+{
+    for (int round = 0; round < 5; round++) {
+        Tally tally = {0};
+        nst_pool_run(pool, 4, count, &tally);
+        cr_assert_eq(tally.calls, 4);
+        int64_t until = nst_os_now_ns() + 3000000; /* they sleep after 0.25 ms */
+        while (nst_os_now_ns() < until) continue;
+    }
+}
+
+static void nested(void *arg, int thread, int threads)
+{
+    (void)threads;
+    if (thread == 0) nst_pool_run(pool, 4, count, arg);
+}
+
+Test(threads, a_busy_pool_lets_the_caller_work_alone)
+{
+    Tally tally = {0};
+    nst_pool_run(pool, 4, nested, &tally);
+    cr_assert_eq(tally.calls, 1);
+    cr_assert_eq(tally.threads, 1);
+    cr_assert_eq(nst_pool_inline_jobs(pool), 1);
+}
+
+static void *call_often(void *arg)
+{
+    for (int round = 0; round < 300; round++) {
+        Tally tally = {0};
+        nst_pool_run(pool, 3, count, &tally);
+        if (tally.calls != tally.threads) atomic_fetch_add((_Atomic int *)arg, 1);
+    }
+    return NULL;
+}
+
+Test(threads, callers_may_come_from_many_threads)
+{
+    pthread_t caller[3];
+    _Atomic int wrong = 0;
+    for (int k = 0; k < 3; k++) cr_assert_eq(pthread_create(&caller[k], NULL, call_often, &wrong), 0);
+    for (int k = 0; k < 3; k++) pthread_join(caller[k], NULL);
+    cr_assert_eq(wrong, 0);
+}
+
+Test(threads, default_size_is_the_machine)
+{
+    NstPool *own;
+    cr_assert_eq(nst_pool_new(0, &own), NST_OK);
+    cr_assert_eq(nst_pool_threads(own), nst_os_cpu_count());
+    nst_pool_free(own);
+}
+
+/* --- barrier --- */
+
+typedef struct Meeting {
+    NstBarrier *barrier;
+    int rounds, break_at;
+    int place[4];
+    _Atomic int wrong, stopped;
+} Meeting;
+
+static void meet(void *arg, int thread, int threads)
+{
+    Meeting *m = arg;
+    for (int round = 0; round < m->rounds; round++) {
+        if (round == m->break_at && thread == threads - 1) {
+            nst_barrier_break(m->barrier);
+            return;
+        }
+        m->place[thread] = round;
+        if (nst_barrier_wait(m->barrier, threads) != 0) {
+            atomic_fetch_add(&m->stopped, 1);
+            return;
+        }
+        for (int k = 0; k < threads; k++)
+            if (m->place[k] != round) atomic_fetch_add(&m->wrong, 1);
+        if (nst_barrier_wait(m->barrier, threads) != 0) {
+            atomic_fetch_add(&m->stopped, 1);
+            return;
+        }
+    }
+}
+
+static NstBarrier *new_barrier(void)
+{
+    NstBarrier *barrier = aligned_alloc(64, (nst_barrier_size() + 63) / 64 * 64);
+    nst_barrier_init(barrier);
+    return barrier;
+}
+
+Test(threads, barrier_keeps_rounds_apart)
+{
+    Meeting m = {.barrier = new_barrier(), .rounds = 200, .break_at = -1};
+    nst_pool_run(pool, 4, meet, &m);
+    cr_assert_eq(m.wrong, 0);
+    cr_assert_eq(m.stopped, 0);
+    cr_assert_eq(nst_barrier_wait(m.barrier, 1), 0);
+    free(m.barrier);
+}
+
+Test(threads, broken_barrier_lets_everybody_go)
+{
+    for (int round = 0; round < 50; round++) {
+        Meeting m = {.barrier = new_barrier(), .rounds = 100, .break_at = round % 50};
+        nst_pool_run(pool, 4, meet, &m);
+        cr_assert_eq(m.wrong, 0);
+        cr_assert_eq(m.stopped, 3);
+        free(m.barrier);
+    }
+}
+
+Test(threads, no_memory_is_a_status)
+{
+    NstPool *none;
+    NstLock *lock;
+    nst_arena_fail_after(1);
+    cr_assert_eq(nst_pool_new(2, &none), NST_E_NOMEM);
+    nst_arena_fail_after(1);
+    cr_assert_eq(nst_lock_new(&lock), NST_E_NOMEM);
+    nst_arena_fail_after(0);
+    cr_assert_eq(nst_lock_new(&lock), NST_OK);
+    nst_lock_take(lock);
+    nst_lock_drop(lock);
+    nst_lock_free(lock);
+}
+
+Test(threads, workers_that_do_not_start_are_missed_by_nobody)
+{
+    NstPool *small;
+    cr_assert_eq(nst_pool_new(4, &small), NST_OK);
+    nst_arena_fail_after(2); /* the second worker */
+    Tally tally = {0};
+    nst_pool_run(small, 4, count, &tally);
+    nst_arena_fail_after(0);
+    cr_assert_eq(tally.calls, 2);
+    cr_assert_eq(tally.threads, 2);
+    nst_pool_free(small);
+}
