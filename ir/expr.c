@@ -85,8 +85,7 @@ const NstExprNode *nst_expr(const NstExprs *exprs, NstExpr e)
     return node_at(exprs, e.i);
 }
 
-/* -- interning ---------------------------------------------------------------------------------------------
- */
+/* -- interning ------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_node(const NstExprNode *node)
 {
@@ -139,8 +138,7 @@ NstExpr nst_expr_intern(NstExprs *exprs, const NstExprNode *node)
     return (NstExpr){id};
 }
 
-/* -- leaves ------------------------------------------------------------------------------------------------
- */
+/* -- leaves ---------------------------------------------------------------------------------------------------- */
 
 NstExpr nst_expr_const(NstExprs *exprs, NstDtype type, NstScalar value)
 {
@@ -186,8 +184,7 @@ NstExpr nst_expr_let(NstExprs *exprs, NstDtype type, uint32_t id)
     return nst_expr_intern(exprs, &(NstExprNode){.op = NST_OP_LET, .type = type, .ref = id});
 }
 
-/* -- walks -------------------------------------------------------------------------------------------------
- */
+/* -- walks ----------------------------------------------------------------------------------------------------- */
 
 static Walk *begin_walk(const NstExprs *exprs)
 {

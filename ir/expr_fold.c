@@ -1,9 +1,8 @@
 /* expr_fold.c: the constructors of operations: fold constants, INDEX arithmetic and exact identities.
  *
- * An identity is applied only if it keeps every bit for every operand, -0 and infinities included; a NaN
- * stays a NaN. A constant stands on the right of a commutative operation or compare.  FMA of constants folds
- * only when one and two roundings agree (the target decides which it is); elementary functions are folded by
- * their expansion (math.c). */
+ * An identity is applied only if it keeps every bit for every operand, -0 and infinities included; a NaN stays a NaN.
+ * A constant stands on the right of a commutative operation or compare.  FMA and elementary functions of constants fold
+ * only when fma and mul then add agree (the target decides which it is). */
 #include "ir/expr_pool.h"
 
 #include <math.h>
@@ -61,15 +60,13 @@ static NstExpr bool_of(NstExprs *exprs, bool value)
     return nst_expr_const(exprs, NST_BOOL, (NstScalar){.i = value});
 }
 
-/* -- constants ---------------------------------------------------------------------------------------------
- */
+/* -- constants ------------------------------------------------------------------------------------------------- */
 
 /* The constant that op makes of constant operands; none if one is not, or if the target decides. */
 static NstExpr fold_consts(NstExprs *exprs, NstScalarOp op, NstDtype type, const NstExpr *arg)
 {
     const NstScalarInfo *info = nst_scalar_info(op);
     NstScalar value[3];
-    if (info->expanded) return no_expr;
     for (int k = 0; k < info->arity; k++) {
         const NstExprNode *node = nst_expr(exprs, arg[k]);
         if (node->op != NST_OP_CONST) return no_expr;
@@ -77,12 +74,12 @@ static NstExpr fold_consts(NstExprs *exprs, NstScalarOp op, NstDtype type, const
     }
     NstDtype from = type_of(exprs, arg[0]);
     NstScalar result = nst_scalar_eval(op, type, from, value, true);
-    if (op == NST_OP_FMA && result.bits != nst_scalar_eval(op, type, from, value, false).bits) return no_expr;
+    bool fused = op == NST_OP_FMA || info->expanded;
+    if (fused && result.bits != nst_scalar_eval(op, type, from, value, false).bits) return no_expr;
     return nst_expr_const(exprs, type, result);
 }
 
-/* -- INDEX arithmetic --------------------------------------------------------------------------------------
- */
+/* -- INDEX arithmetic ------------------------------------------------------------------------------------------ */
 
 /* The dim of an INDEX leaf or of a small i64 constant; none otherwise. */
 static NstDim dim_of(NstExprs *exprs, NstExpr e)
@@ -144,8 +141,7 @@ static NstExpr fold_index_unary(NstExprs *exprs, NstScalarOp op, NstExpr a)
     return op == NST_OP_ABS && proves(exprs, dim, NST_DIM_GE, 0) ? a : no_expr;
 }
 
-/* -- identities of two operands ----------------------------------------------------------------------------
- */
+/* -- identities of two operands -------------------------------------------------------------------------------- */
 
 /* x op x. */
 static NstExpr fold_equal(NstExprs *exprs, NstScalarOp op, NstExpr x)
@@ -217,7 +213,9 @@ static NstExpr fold_float_right(NstExprs *exprs, NstScalarOp op, NstExpr x, NstE
     switch (op) {
     case NST_OP_ADD: return is_float_const(exprs, c, -0.0) ? x : no_expr;
     case NST_OP_SUB: return is_float_const(exprs, c, 0.0) ? x : no_expr;
-    case NST_OP_MUL: return is_float_const(exprs, c, 1.0) ? x : no_expr;
+    case NST_OP_MUL:
+        if (is_float_const(exprs, c, 1.0)) return x;
+        return is_float_const(exprs, c, -1.0) ? nst_expr_unary(exprs, NST_OP_NEG, x) : no_expr;
     case NST_OP_DIV: return is_float_const(exprs, c, 1.0) ? x : divide_by_power_of_two(exprs, x, c);
     default: return no_expr;
     }
@@ -251,11 +249,12 @@ static NstScalarOp exchanged(NstScalarOp op)
     }
 }
 
-/* (x op c1) op c2 for wrapping integers, where the constants combine. */
-static NstExpr reassociate_int(NstExprs *exprs, NstScalarOp op, NstExpr left, NstExpr c)
+/* (x op c1) op c2 where the constants combine: wrapping integers, and min and max of all types. */
+static NstExpr reassociate(NstExprs *exprs, NstScalarOp op, NstExpr left, NstExpr c)
 {
     const NstExprNode *node = nst_expr(exprs, left);
-    bool associative = is_commutative(op) && nst_scalar_info(op)->rule != NST_RULE_COMPARE;
+    bool exact = !is_float_type(node->type) || op == NST_OP_MIN || op == NST_OP_MAX;
+    bool associative = exact && is_commutative(op) && nst_scalar_info(op)->rule != NST_RULE_COMPARE;
     if (!associative || node->op != op || !is_const(exprs, node->arg[1])) return no_expr;
     NstExpr x = node->arg[0];
     return nst_expr_binary(exprs, op, x, nst_expr_binary(exprs, op, node->arg[1], c));
@@ -264,15 +263,45 @@ static NstExpr reassociate_int(NstExprs *exprs, NstScalarOp op, NstExpr left, Ns
 static NstExpr fold_right(NstExprs *exprs, NstScalarOp op, NstExpr x, NstExpr c)
 {
     NstDtype type = type_of(exprs, x);
-    if (is_float_type(type)) return fold_float_right(exprs, op, x, c);
-    NstExpr folded = type == NST_BOOL ? fold_bool_right(exprs, op, x, c) : fold_int_right(exprs, op, x, c);
-    return folded.i ? folded : reassociate_int(exprs, op, x, c);
+    NstExpr folded;
+    if (is_float_type(type))
+        folded = fold_float_right(exprs, op, x, c);
+    else
+        folded = type == NST_BOOL ? fold_bool_right(exprs, op, x, c) : fold_int_right(exprs, op, x, c);
+    return folded.i ? folded : reassociate(exprs, op, x, c);
+}
+
+static bool has_operand(const NstExprs *exprs, NstExpr e, NstScalarOp op, NstExpr x)
+{
+    const NstExprNode *node = nst_expr(exprs, e);
+    return node->op == op && (node->arg[0].i == x.i || node->arg[1].i == x.i);
+}
+
+/* (x op y) op x where taking x twice changes nothing. */
+static NstExpr absorb(NstExprs *exprs, NstScalarOp op, NstExpr a, NstExpr b)
+{
+    if (op != NST_OP_AND && op != NST_OP_OR && op != NST_OP_MIN && op != NST_OP_MAX) return no_expr;
+    if (has_operand(exprs, a, op, b)) return a;
+    return has_operand(exprs, b, op, a) ? b : no_expr;
+}
+
+/* a + -b, a - -b, -a * -b. */
+static NstExpr fold_signs(NstExprs *exprs, NstScalarOp op, NstExpr a, NstExpr b)
+{
+    const NstExprNode *left = nst_expr(exprs, a), *right = nst_expr(exprs, b);
+    if (right->op != NST_OP_NEG) return no_expr;
+    if (op == NST_OP_ADD) return nst_expr_binary(exprs, NST_OP_SUB, a, right->arg[0]);
+    if (op == NST_OP_SUB) return nst_expr_binary(exprs, NST_OP_ADD, a, right->arg[0]);
+    bool product = op == NST_OP_MUL || (op == NST_OP_DIV && is_float_type(left->type));
+    return product && left->op == NST_OP_NEG ? nst_expr_binary(exprs, op, left->arg[0], right->arg[0]) : no_expr;
 }
 
 static NstExpr fold_binary(NstExprs *exprs, NstScalarOp op, NstExpr a, NstExpr b)
 {
     NstExpr folded = fold_index(exprs, op, a, b);
     if (folded.i == 0 && a.i == b.i) folded = fold_equal(exprs, op, a);
+    if (folded.i == 0) folded = absorb(exprs, op, a, b);
+    if (folded.i == 0) folded = fold_signs(exprs, op, a, b);
     if (folded.i == 0 && is_const(exprs, b)) folded = fold_right(exprs, op, a, b);
     if (folded.i != 0 || !is_const(exprs, a) || is_const(exprs, b)) return folded;
     if (exchanged(op) != NST_OP_NONE) return nst_expr_binary(exprs, exchanged(op), b, a);
@@ -282,8 +311,7 @@ static NstExpr fold_binary(NstExprs *exprs, NstScalarOp op, NstExpr a, NstExpr b
     return op == NST_OP_SUB && is_int_const(exprs, a, 0) ? nst_expr_unary(exprs, NST_OP_NEG, b) : no_expr;
 }
 
-/* -- identities of one and three operands ------------------------------------------------------------------
- */
+/* -- identities of one and three operands ---------------------------------------------------------------------- */
 
 /* not(a < b) is a >= b, but only where no NaN can be. */
 static NstExpr fold_not(NstExprs *exprs, const NstExprNode *node)
@@ -297,9 +325,17 @@ static NstExpr fold_not(NstExprs *exprs, const NstExprNode *node)
     return ordered ? nst_expr_binary(exprs, opposite[node->op], node->arg[0], node->arg[1]) : no_expr;
 }
 
-static bool is_integral_op(NstScalarOp op)
+/* A float that is a whole number, an infinity or a NaN always. */
+static bool is_integral(const NstExprs *exprs, const NstExprNode *node)
 {
-    return op == NST_OP_FLOOR || op == NST_OP_CEIL || op == NST_OP_TRUNC || op == NST_OP_ROUND;
+    switch (node->op) {
+    case NST_OP_FLOOR:
+    case NST_OP_CEIL:
+    case NST_OP_TRUNC:
+    case NST_OP_ROUND: return true;
+    case NST_OP_CONVERT: return !is_float_type(type_of(exprs, node->arg[0]));
+    default: return false;
+    }
 }
 
 static NstExpr fold_unary(NstExprs *exprs, NstScalarOp op, NstExpr a)
@@ -316,7 +352,7 @@ static NstExpr fold_unary(NstExprs *exprs, NstScalarOp op, NstExpr a)
     case NST_OP_FLOOR:
     case NST_OP_CEIL:
     case NST_OP_TRUNC:
-    case NST_OP_ROUND: return is_integral_op(node->op) ? a : no_expr;
+    case NST_OP_ROUND: return is_integral(exprs, node) ? a : no_expr;
     default: return no_expr;
     }
 }
@@ -327,14 +363,27 @@ static NstExpr fold_select(NstExprs *exprs, NstExpr condition, NstExpr a, NstExp
     if (node->op == NST_OP_CONST) return node->imm.i ? a : b;
     if (a.i == b.i) return a;
     if (node->op == NST_OP_NOT) return nst_expr_ternary(exprs, NST_OP_SELECT, node->arg[0], b, a);
+    const NstExprNode *then = nst_expr(exprs, a), *other = nst_expr(exprs, b);
+    if (then->op == NST_OP_SELECT && then->arg[0].i == condition.i)
+        return nst_expr_ternary(exprs, NST_OP_SELECT, condition, then->arg[1], b);
+    if (other->op == NST_OP_SELECT && other->arg[0].i == condition.i)
+        return nst_expr_ternary(exprs, NST_OP_SELECT, condition, a, other->arg[2]);
     if (type_of(exprs, a) != NST_BOOL) return no_expr;
     if (is_int_const(exprs, a, 1)) return nst_expr_binary(exprs, NST_OP_OR, condition, b);
     if (is_int_const(exprs, b, 0)) return nst_expr_binary(exprs, NST_OP_AND, condition, a);
     return no_expr;
 }
 
-/* -- conversions -------------------------------------------------------------------------------------------
- */
+/* a * 1 + c and a * b + -0 round once whatever the target. */
+static NstExpr fold_fma(NstExprs *exprs, NstExpr a, NstExpr b, NstExpr c)
+{
+    if (is_const(exprs, a) && !is_const(exprs, b)) return nst_expr_ternary(exprs, NST_OP_FMA, b, a, c);
+    if (is_float_const(exprs, b, 1.0)) return nst_expr_binary(exprs, NST_OP_ADD, a, c);
+    if (is_float_const(exprs, b, -1.0)) return nst_expr_binary(exprs, NST_OP_SUB, c, a);
+    return is_float_const(exprs, c, -0.0) ? nst_expr_binary(exprs, NST_OP_MUL, a, b) : no_expr;
+}
+
+/* -- conversions ----------------------------------------------------------------------------------------------- */
 
 /* convert<to>(convert<middle>(x)) as one conversion, where that keeps the value. */
 static NstExpr fold_convert_chain(NstExprs *exprs, NstDtype to, const NstExprNode *inner, bool saturate)
@@ -359,6 +408,8 @@ NstExpr nst_expr_convert(NstExprs *exprs, NstDtype to, NstExpr a, bool saturate)
     NstScalarOp op = saturate ? NST_OP_CONVERT_SAT : NST_OP_CONVERT;
     NstExpr folded = fold_consts(exprs, op, to, &a);
     if (folded.i == 0) folded = fold_convert_chain(exprs, to, node, saturate);
+    if (folded.i == 0 && node->op == NST_OP_TRUNC && nst_dtype_is_int(to))
+        folded = nst_expr_convert(exprs, to, node->arg[0], saturate);
     if (folded.i != 0) return folded;
     return nst_expr_intern(exprs, &(NstExprNode){.op = op, .type = to, .arg = {a}});
 }
@@ -378,8 +429,7 @@ NstExpr nst_expr_bitcast(NstExprs *exprs, NstDtype to, NstExpr a)
     return folded.i ? folded : nst_expr_intern(exprs, &(NstExprNode){.op = NST_OP_BITCAST, .type = to, .arg = {a}});
 }
 
-/* -- entry points ------------------------------------------------------------------------------------------
- */
+/* -- entry points ---------------------------------------------------------------------------------------------- */
 
 static NstExpr make_operation(NstExprs *exprs, NstScalarOp op, const NstExpr *arg, int n)
 {
@@ -391,6 +441,7 @@ static NstExpr make_operation(NstExprs *exprs, NstScalarOp op, const NstExpr *ar
     if (folded.i == 0 && n == 1) folded = fold_unary(exprs, op, arg[0]);
     if (folded.i == 0 && n == 2) folded = fold_binary(exprs, op, arg[0], arg[1]);
     if (folded.i == 0 && op == NST_OP_SELECT) folded = fold_select(exprs, arg[0], arg[1], arg[2]);
+    if (folded.i == 0 && op == NST_OP_FMA) folded = fold_fma(exprs, arg[0], arg[1], arg[2]);
     if (folded.i != 0) return folded;
     NstExprNode node = {.op = op, .type = type};
     for (int k = 0; k < n; k++) node.arg[k] = arg[k];

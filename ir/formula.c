@@ -31,8 +31,7 @@ static int column(const Parser *parser)
     return column_of(parser, parser->p);
 }
 
-/* -- words of the text -------------------------------------------------------------------------------------
- */
+/* -- words of the text ----------------------------------------------------------------------------------------- */
 
 static void skip_space(Parser *parser)
 {
@@ -87,8 +86,7 @@ static bool is_text(Name name, const char *text)
     return strlen(text) == name.n && memcmp(text, name.at, name.n) == 0;
 }
 
-/* -- literals ----------------------------------------------------------------------------------------------
- */
+/* -- literals -------------------------------------------------------------------------------------------------- */
 
 /* Digits of an integer of any base; false if it does not fit 64 bits. */
 static bool read_digits(Parser *parser, unsigned base, uint64_t *value)
@@ -186,8 +184,7 @@ static Tree *word_tree(Parser *parser, NstExpr value, int column_number)
     return nst_formula_literal(parser, literal, column_number);
 }
 
-/* -- operands ----------------------------------------------------------------------------------------------
- */
+/* -- operands -------------------------------------------------------------------------------------------------- */
 
 static NstSym find_any_sym(void *arg, const char *name, size_t n)
 {
@@ -388,8 +385,7 @@ static NstStatus parse_operand(Parser *parser, Tree **out)
     return expect(parser, ')');
 }
 
-/* -- operators ---------------------------------------------------------------------------------------------
- */
+/* -- operators ------------------------------------------------------------------------------------------------- */
 
 static NstStatus enter(Parser *parser)
 {
@@ -516,8 +512,7 @@ static NstStatus parse_choice(Parser *parser, Tree **out)
     return NST_OK;
 }
 
-/* -- entry points ------------------------------------------------------------------------------------------
- */
+/* -- entry points ---------------------------------------------------------------------------------------------- */
 
 /* $0 = x; $1 = y; ... before the formula proper. */
 static NstStatus parse_bindings(Parser *parser)

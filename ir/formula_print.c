@@ -33,8 +33,7 @@ typedef struct Printer {
 
 static void print_at(Printer *printer, NstExpr e, int least, bool typed);
 
-/* -- what to bind ------------------------------------------------------------------------------------------
- */
+/* -- what to bind ---------------------------------------------------------------------------------------------- */
 
 static Info *info_of(Printer *printer, NstExpr e)
 {
@@ -72,8 +71,7 @@ static void choose_bindings(Printer *printer)
     }
 }
 
-/* -- literals ----------------------------------------------------------------------------------------------
- */
+/* -- literals -------------------------------------------------------------------------------------------------- */
 
 static void print_type(Printer *printer, NstDtype type)
 {
@@ -137,8 +135,7 @@ static void print_const(Printer *printer, const NstExprNode *node, bool typed)
     if (!typed || nst_dtype_info(type)->compute != type) print_type(printer, type);
 }
 
-/* -- leaves ------------------------------------------------------------------------------------------------
- */
+/* -- leaves ---------------------------------------------------------------------------------------------------- */
 
 static void print_dims(Printer *printer, const NstExprNode *node)
 {
@@ -195,8 +192,7 @@ static void print_leaf(Printer *printer, const NstExprNode *node, bool typed)
     }
 }
 
-/* -- operations --------------------------------------------------------------------------------------------
- */
+/* -- operations ------------------------------------------------------------------------------------------------ */
 
 /* Whether another operand gives a literal at position k its type. */
 static bool has_typed_sibling(const Printer *printer, const NstExprNode *node, int first, int k)

@@ -38,8 +38,7 @@ static NstDtype type_of(const Parser *parser, NstExpr e)
     return nst_expr(parser->exprs, e)->type;
 }
 
-/* -- tree nodes with inferred types ------------------------------------------------------------------------
- */
+/* -- tree nodes with inferred types ---------------------------------------------------------------------------- */
 
 static Tree *new_tree(Parser *parser, NstFormulaTreeKind kind, int column_number)
 {
@@ -175,8 +174,7 @@ NstStatus nst_formula_cast(Parser *parser, NstScalarOp op, NstDtype to, int colu
     return NST_OK;
 }
 
-/* -- building ----------------------------------------------------------------------------------------------
- */
+/* -- building -------------------------------------------------------------------------------------------------- */
 
 /* True and *value set if the literal is exactly representable in the integer type. */
 static bool literal_to_int(const Literal *literal, NstDtype type, NstScalar *value)

@@ -1,11 +1,10 @@
 /* scalar.c: what each scalar operation of scalar.def does to one value.
  *
- * In: values as NstScalar holds them (ints extended to 64 bits, f32 as an exact double, narrow floats as
- * bits). Out: the same.  Nothing here is undefined behaviour in C: integer arithmetic is done on uint64_t and
- * wrapped, shifts and conversions are range-checked.  f32 arithmetic rounds to float after each operation.  A
- * NaN that arithmetic produces is always the positive quiet one, so that folded constants do not depend on
- * the host compiler; moves (load, store, bitcast, neg, abs, select) keep every bit, also of signalling NaNs.
- */
+ * In: values as NstScalar holds them (ints extended to 64 bits, f32 as an exact double, narrow floats as bits).  Out: the
+ * same.  Nothing here is undefined behaviour in C: integer arithmetic is done on uint64_t and wrapped, shifts and
+ * conversions are range-checked.  f32 arithmetic rounds to float after each operation.  A NaN that arithmetic produces is
+ * always the positive quiet one, so that folded constants do not depend on the host compiler; moves (load, store, bitcast,
+ * neg, abs, select) keep every bit, also of signalling NaNs. */
 #include "ir/expr.h"
 
 #include <math.h>
@@ -34,8 +33,7 @@ const NstScalarInfo *nst_scalar_info(NstScalarOp op)
     return &scalar_infos[op];
 }
 
-/* -- types -------------------------------------------------------------------------------------------------
- */
+/* -- types ----------------------------------------------------------------------------------------------------- */
 
 static bool is_compute(NstDtype type)
 {
@@ -124,8 +122,7 @@ bool nst_scalar_convert_is_exact(NstDtype to, NstDtype from)
     return magnitude_bits(from) <= magnitude_bits(to);
 }
 
-/* -- integers ----------------------------------------------------------------------------------------------
- */
+/* -- integers -------------------------------------------------------------------------------------------------- */
 
 /* The value of type whose bits are the low bits of v. */
 static int64_t wrap_int(NstDtype type, uint64_t v)
@@ -228,8 +225,7 @@ static int64_t eval_dot(NstScalarOp op, int64_t acc, int64_t b, int64_t c)
     return wrap_int(NST_I32, sum);
 }
 
-/* -- floats ------------------------------------------------------------------------------------------------
- */
+/* -- floats ---------------------------------------------------------------------------------------------------- */
 
 static NstScalar from_float(double value)
 {
@@ -326,8 +322,7 @@ static NstScalar eval_float(NstScalarOp op, NstDtype type, const NstScalar *arg,
     return from_float(eval_rounding_f64(op, a, b, c, has_fma));
 }
 
-/* -- compare, convert, bitcast -----------------------------------------------------------------------------
- */
+/* -- compare, convert, bitcast --------------------------------------------------------------------------------- */
 
 static bool compare_float(NstScalarOp op, double a, double b)
 {
@@ -474,8 +469,7 @@ void nst_scalar_store(NstDtype type, void *at, NstScalar value)
     }
 }
 
-/* -- one operation -----------------------------------------------------------------------------------------
- */
+/* -- one operation --------------------------------------------------------------------------------------------- */
 
 NstScalar nst_scalar_normal(NstDtype type, NstScalar value)
 {

@@ -195,8 +195,7 @@ Test(formula, recursion_is_bounded)
     (void)parse(repeated("a + ", "a", "", 500));
 }
 
-/* -- round trips -------------------------------------------------------------------------------------------
- */
+/* -- round trips ----------------------------------------------------------------------------------------------- */
 
 /* Texts that print as they are written. */
 Test(formula, prints_plainly)
@@ -224,7 +223,7 @@ Test(formula, prints_plainly)
                                        "a < b | c == d",
                                        "a < b == c < d",
                                        "(a - b) * (a - b)",
-                                       "exp(1f32)",
+                                       "fma(1.1f32, 1.1f32, -1.21f32)",
                                        "a == nan",
                                        "min(a, inf)",
                                        "max(a, -inf)",
