@@ -171,7 +171,6 @@ static NstDim define_symbol(NstDims *dims, NstDim def)
     info->hi = entry->hi;
     info->multiple = entry->multiple > 0 ? entry->multiple : 1;
     info->def = def;
-    dims->n_defined++;
     entry->symbol = sym.i;
     return dims->syms.at[sym.i]->dim;
 }

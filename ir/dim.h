@@ -124,6 +124,10 @@ NstTruth nst_dim_compare(NstDims *dims, NstDim a, NstDimCompare op, NstDim b);
  * their ids; nst_dim_resolve gives the representative of a dim under all equalities assumed. */
 void nst_dims_assume_equal(NstDims *dims, NstDim a, NstDim b);
 void nst_dims_assume_nonneg(NstDims *dims, NstDim dim);
+/* A scope for assume_nonneg: leave forgets what was assumed since enter.  Dims built inside may rely on it: use them only
+ * where it holds. */
+uint32_t nst_dims_enter(const NstDims *dims);
+void nst_dims_leave(NstDims *dims, uint32_t scope);
 NstDim nst_dim_resolve(NstDims *dims, NstDim dim);
 
 /* True if sym occurs in dim. */
@@ -136,7 +140,8 @@ NstDim nst_dim_subst_all(NstDims *dims, NstDim dim, const NstDim *value_of, uint
 bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim *rest);
 
 /* Value for given symbol values (value_of[sym.i], n entries).  Errors: NST_E_SHAPE on overflow or division by zero;
- * NST_E_INVALID if a symbol has no value (n too small). */
+ * NST_E_INVALID if a symbol has no value (n too small); NST_E_LIMIT past a million steps or a nesting of 1000.
+ * Threads: only reads the table, so many threads may evaluate at once while none builds. */
 NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n,
                        int64_t *value) NST_MUST_CHECK;
 

@@ -74,15 +74,15 @@ struct NstDims {
     NstDimSlot *slots; /* open addressing into entries */
     uint32_t n_slots;
     NstDimCached *cache;
-    uint32_t facts;         /* grows when a bound or an assumption is added; never 0 */
-    NstSym exposed;         /* the symbol whose facts the caller may be writing */
-    NstSymInfo seen;        /* its facts when last looked at */
-    uint64_t stamp;         /* of the last walk */
-    int bounds_depth;       /* nesting of bounds through symbols */
-    int prove_depth;        /* nesting of proofs through construction */
-    int combine_depth;      /* nesting of sum rules */
-    uint32_t n_defined;     /* symbols with a definition */
-    NST_VEC(NstDim) solved; /* by symbol: what an assumed equality says it is, or none */
+    uint32_t facts;            /* grows when a bound or an assumption is added; never 0 */
+    NstSym exposed;            /* the symbol whose facts the caller may be writing */
+    NstSymInfo seen;           /* its facts when last looked at */
+    uint64_t stamp;            /* of the last walk */
+    int bounds_depth;          /* nesting of bounds through symbols */
+    struct NstDimProof *proof; /* the innermost under way, or NULL */
+    int prove_depth;           /* nesting of proofs through construction */
+    int combine_depth;         /* nesting of sum rules */
+    NST_VEC(NstDim) solved;    /* by symbol: what an assumed equality says it is, or none */
     uint32_t n_solved;
     NST_VEC(NstDimRule) rules;
     NST_VEC(NstDim) nonneg; /* assumed >= 0 */

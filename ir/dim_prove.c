@@ -16,9 +16,9 @@
 /* Assumed inequalities tried. */
 #define MAX_ASSUMED 16
 
-typedef struct Proof {
+typedef struct NstDimProof {
     NstDims *dims;
-    int steps;
+    int steps; /* left; a proof inside this one draws on them */
 } Proof;
 
 static bool nonneg(Proof *p, NstDim dim, int depth);
@@ -319,13 +319,21 @@ static bool use_assumptions(Proof *p, NstDim dim, int depth)
     return false;
 }
 
+/* Large and deep sums cost more, so that a proof is bounded in time too. */
+static int step_cost(const NstDims *dims, NstDim dim)
+{
+    const NstDimEntry *entry = nst_dim_entry(dims, dim);
+    return 1 + (int)(entry->node.n / 8) + entry->depth / 8;
+}
+
 static bool nonneg(Proof *p, NstDim dim, int depth)
 {
     NstDims *dims = p->dims;
     int64_t lo, hi;
     nst_dim_bounds(dims, dim, &lo, &hi);
     if (lo >= 0) return true;
-    if (hi < 0 || depth <= 0 || --p->steps < 0) return false;
+    if (hi < 0 || depth <= 0 || p->steps <= 0) return false;
+    p->steps -= step_cost(dims, dim);
     dim = strip_factors(dims, reduce_content(dims, dim));
     nst_dim_bounds(dims, dim, &lo, &hi);
     if (lo >= 0) return true;
@@ -344,12 +352,17 @@ bool nst_dim_prove_nonneg(NstDims *dims, NstDim dim)
     if (lo >= 0) return true;
     if (hi < 0 || dims->prove_depth >= MAX_NESTED_PROOFS) return false;
     NstDim known, key = {dims->facts};
-    /* The cache holds, for this state of facts, the dim itself if proven and the constant 0's entry if not. */
+    /* The cache holds, for this state of facts, the dim itself if proven and another if not. */
     if (nst_dim_cache_get(dims, UINT32_MAX, dim, key, &known)) return known.i == dim.i;
-    Proof p = {dims, dims->prove_depth == 0 ? MAX_STEPS : MAX_STEPS / 4};
+    Proof p = {dims, MAX_STEPS}, *outer = dims->proof;
+    if (outer) p.steps = outer->steps < MAX_STEPS / 4 ? outer->steps : MAX_STEPS / 4;
+    int given = p.steps;
     dims->prove_depth++;
+    dims->proof = &p;
     bool proven = nonneg(&p, dim, MAX_PROOF_DEPTH);
+    dims->proof = outer;
     dims->prove_depth--;
+    if (outer) outer->steps -= given - p.steps;
     nst_dim_cache_put(dims, UINT32_MAX, dim, key, proven ? dim : constant(dims, -1));
     return proven;
 }
@@ -578,4 +591,17 @@ void nst_dims_assume_nonneg(NstDims *dims, NstDim dim)
     if (bounded_nonneg(dims, dim)) return;
     nst_vec_push(dims->arena, &dims->nonneg, nst_dim_resolve(dims, dim));
     dims->facts++;
+}
+
+uint32_t nst_dims_enter(const NstDims *dims)
+{
+    return dims->nonneg.n;
+}
+
+void nst_dims_leave(NstDims *dims, uint32_t scope)
+{
+    if (dims->nonneg.n <= scope) return;
+    dims->nonneg.n = scope;
+    dims->facts++;
+    memset(dims->cache, 0, NST_DIM_CACHE * sizeof *dims->cache); /* results that relied on what was assumed */
 }

@@ -126,6 +126,19 @@ static bool join_mod_with_div(NstDims *dims, NstDimSum *sum, NstDimTerm mod)
     return false;
 }
 
+/* k*x - k*mod(x, c) = k*c*floordiv(x, c). */
+static bool join_mod(NstDims *dims, NstDimSum *sum, NstDimTerm mod)
+{
+    NstDim x = nst_dim_node(dims, mod.atom)->arg[0], c = nst_dim_node(dims, mod.atom)->arg[1];
+    if (mod.coef == INT64_MIN || !contains(dims, sum, x, -mod.coef)) return false;
+    NstDim whole = plain_product(dims, c, nst_dim_floordiv(dims, x, c));
+    NstDimSum saved = *sum;
+    if (exchange(dims, sum, mod.atom, mod.coef, x, mod.coef) && exchange(dims, sum, mod.atom, 0, whole, -mod.coef))
+        return true;
+    *sum = saved;
+    return false;
+}
+
 /* A factor of the atom that is a mod other than `except`; none if there is none. */
 static NstDim find_mod(const NstDims *dims, NstDim atom, NstDim except)
 {
@@ -210,7 +223,8 @@ static bool combine_once(NstDims *dims, NstDimSum *sum)
     for (uint32_t k = 0; k < sum->n; k++) {
         NstDimTerm term = sum->at[k];
         NstDimOp op = nst_dim_entry(dims, term.atom)->node.op;
-        if (op == NST_DIM_MOD && (join_mod_with_div(dims, sum, term) || join_mod_with_mod(dims, sum, term)))
+        if (op == NST_DIM_MOD &&
+            (join_mod_with_div(dims, sum, term) || join_mod_with_mod(dims, sum, term) || join_mod(dims, sum, term)))
             return true;
         if ((op == NST_DIM_FLOORDIV || op == NST_DIM_PRODUCT) && join_div(dims, sum, term)) return true;
     }

@@ -1,6 +1,6 @@
 /* dim_walk.c: substitution, occurrence, linear form and evaluation: walks that visit each node once.
  *
- * A walk takes a new stamp and keeps its result in the entries it visited; nested walks (a proof inside a
+ * A walk (but evaluation) takes a new stamp and keeps its result in the entries it visited; nested walks (a proof inside a
  * construction) take stamps of their own, and what they overwrite is computed again. */
 #include "ir/dim_impl.h"
 
@@ -155,45 +155,55 @@ bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim 
 
 /* -- evaluation -- */
 
+/* Evaluation only reads the table, so that runs may share it: what shared nodes gave is kept on the stack. */
+#define EVAL_MEMOS 32u
+/* Nodes visited and nesting, both against hostile sharing and nesting only. */
+#define MAX_EVAL_VISITS 1000000
+#define MAX_EVAL_DEPTH  1000
+
 typedef struct Eval {
     NstCtx *ctx;
     const NstDims *dims;
     const int64_t *value_of;
     uint32_t n;
-    uint64_t stamp;
+    int visits, depth;
+    uint32_t memo_id[EVAL_MEMOS]; /* direct-mapped by id; 0 = free */
+    int64_t memo[EVAL_MEMOS];
 } Eval;
 
-static NstStatus eval(const Eval *e, NstDim dim, int64_t *value);
+static NstStatus eval(Eval *e, NstDim dim, int64_t *value);
 
 static NstStatus fail_overflow(const Eval *e)
 {
     NST_FAIL(e->ctx, NST_E_SHAPE, "a size computed from the input shapes does not fit 64 bits");
 }
 
-static NstStatus eval_symbol(const Eval *e, NstSym sym, int64_t *value)
+static NstStatus eval_symbol(Eval *e, NstSym sym, int64_t *value)
 {
     const NstSymInfo *info = nst_dims_sym_info(e->dims, sym);
+    if (info->def.i != 0) return eval(e, info->def, value);
     NST_CHECK(e->ctx, sym.i < e->n, NST_E_INVALID, "symbol '%s' (number %u) has no value among %u given", info->name,
               sym.i, e->n);
     *value = e->value_of[sym.i];
     return NST_OK;
 }
 
-static NstStatus eval_sum(const Eval *e, const NstDimNode *node, int64_t *value)
+static NstStatus eval_sum(Eval *e, const NstDimNode *node, int64_t *value)
 {
+    const NstWide limit = (NstWide)INT64_MAX << 32; /* partial sums below 2^95, terms below 2^126 */
     NstWide total = node->value;
     for (uint32_t k = 0; k < node->n; k++) {
         int64_t term = 0;
         NST_TRY(eval(e, node->arg[k], &term));
-        total += (NstWide)term * node->coef[k]; /* 64 terms below 2^126 each: checked as they come */
-        if (total > (NstWide)INT64_MAX << 32 || total < -((NstWide)INT64_MAX << 32)) return fail_overflow(e);
+        total += (NstWide)term * node->coef[k];
+        if (total > limit || total < -limit) return fail_overflow(e);
     }
     if (total > INT64_MAX || total < INT64_MIN) return fail_overflow(e);
     *value = (int64_t)total;
     return NST_OK;
 }
 
-static NstStatus eval_product(const Eval *e, const NstDimNode *node, int64_t *value)
+static NstStatus eval_product(Eval *e, const NstDimNode *node, int64_t *value)
 {
     bool zero = false, overflow = false;
     *value = 1;
@@ -207,90 +217,73 @@ static NstStatus eval_product(const Eval *e, const NstDimNode *node, int64_t *va
     return overflow && !zero ? fail_overflow(e) : NST_OK;
 }
 
-static NstStatus eval_binary(const Eval *e, const NstDimNode *node, int64_t *value)
+static NstStatus eval_binary(Eval *e, const NstDimNode *node, int64_t *value)
 {
     int64_t a = 0, b = 0;
     NST_TRY(eval(e, node->arg[0], &a));
     NST_TRY(eval(e, node->arg[1], &b));
     if (node->op == NST_DIM_MIN) {
         *value = a < b ? a : b;
-    } else if (node->op == NST_DIM_MAX) {
-        *value = a > b ? a : b;
-    } else {
-        NST_CHECK(e->ctx, b != 0, NST_E_SHAPE, "a size computed from the input shapes divides %lld by zero",
-                  (long long)a);
-        if (b == -1) {
-            if (node->op == NST_DIM_FLOORDIV && a == INT64_MIN) return fail_overflow(e);
-            *value = node->op == NST_DIM_FLOORDIV ? -a : 0;
-        } else {
-            *value = node->op == NST_DIM_FLOORDIV ? nst_floordiv_i64(a, b) : nst_mod_i64(a, b);
-        }
-    }
-    return NST_OK;
-}
-
-static NstStatus eval(const Eval *e, NstDim dim, int64_t *value)
-{
-    NstDimEntry *entry = nst_dim_entry(e->dims, dim);
-    const NstDimNode *node = &entry->node;
-    if (node->op == NST_DIM_CONST) {
-        *value = node->value;
         return NST_OK;
     }
-    if (recall(entry, e->stamp, value)) return NST_OK;
-    NstStatus status;
-    if (node->op == NST_DIM_SYM)
-        status = eval_symbol(e, node->sym, value);
-    else if (node->op == NST_DIM_SUM)
-        status = eval_sum(e, node, value);
-    else if (node->op == NST_DIM_PRODUCT)
-        status = eval_product(e, node, value);
-    else
-        status = eval_binary(e, node, value);
-    NST_TRY(status);
-    remember(entry, e->stamp, *value);
+    if (node->op == NST_DIM_MAX) {
+        *value = a > b ? a : b;
+        return NST_OK;
+    }
+    NST_CHECK(e->ctx, b != 0, NST_E_SHAPE, "a size computed from the input shapes divides %lld by zero", (long long)a);
+    if (b == -1) { /* INT64_MIN / -1 and its remainder would trap */
+        if (node->op == NST_DIM_FLOORDIV && a == INT64_MIN) return fail_overflow(e);
+        *value = node->op == NST_DIM_FLOORDIV ? -a : 0;
+        return NST_OK;
+    }
+    *value = node->op == NST_DIM_FLOORDIV ? nst_floordiv_i64(a, b) : nst_mod_i64(a, b);
     return NST_OK;
 }
 
-/* Marks the defined symbols in dim. */
-static void mark_definitions(const NstDims *dims, NstDim dim, bool *needed, uint64_t stamp)
+static NstStatus eval_node(Eval *e, const NstDimNode *node, int64_t *value)
 {
-    NstDimEntry *entry = nst_dim_entry(dims, dim);
-    int64_t memo;
-    if (recall(entry, stamp, &memo)) return;
-    remember(entry, stamp, 0);
-    if (entry->node.op == NST_DIM_SYM) needed[entry->node.sym.i] = true;
-    for (uint32_t k = 0; k < entry->node.n; k++) mark_definitions(dims, entry->node.arg[k], needed, stamp);
+    switch (node->op) {
+    case NST_DIM_CONST: *value = node->value; return NST_OK;
+    case NST_DIM_SYM: return eval_symbol(e, node->sym, value);
+    case NST_DIM_SUM: return eval_sum(e, node, value);
+    case NST_DIM_PRODUCT: return eval_product(e, node, value);
+    case NST_DIM_FLOORDIV:
+    case NST_DIM_MOD:
+    case NST_DIM_MIN:
+    case NST_DIM_MAX: break;
+    }
+    return eval_binary(e, node, value);
 }
 
-/* Symbols that are definitions are computed first, oldest first, so that each finds those it uses: no walk is deeper
- * than NST_DIM_MAX_DEPTH. */
-static NstStatus eval_definitions(const Eval *e, NstDim dim)
+static NstStatus eval(Eval *e, NstDim dim, int64_t *value)
 {
-    const NstDims *dims = e->dims;
-    if (dims->n_defined == 0) return NST_OK;
-    bool *needed = NST_NEW_ARRAY(dims->arena, bool, dims->syms.n);
-    uint64_t stamp = new_stamp((NstDims *)(uintptr_t)dims);
-    mark_definitions(dims, dim, needed, stamp);
-    for (uint32_t i = dims->syms.n; i-- > 1;) {
-        NstDim def = dims->syms.at[i]->info.def;
-        if (needed[i] && def.i != 0) mark_definitions(dims, def, needed, stamp);
+    const NstDimEntry *entry = nst_dim_entry(e->dims, dim);
+    uint32_t slot = dim.i % EVAL_MEMOS;
+    bool keep = entry->depth > 1;
+    if (keep && e->memo_id[slot] == dim.i) {
+        *value = e->memo[slot];
+        return NST_OK;
     }
-    for (uint32_t i = 1; i < dims->syms.n; i++) {
-        NstSymEntry *sym = dims->syms.at[i];
-        int64_t value = 0;
-        if (!needed[i] || sym->info.def.i == 0) continue;
-        NST_TRY(eval(e, sym->info.def, &value));
-        remember(nst_dim_entry(dims, sym->dim), e->stamp, value);
-    }
+    NST_CHECK(e->ctx, e->visits-- > 0 && e->depth < MAX_EVAL_DEPTH, NST_E_LIMIT,
+              "a size computed from the input shapes takes more than %d steps or nests deeper than %d", MAX_EVAL_VISITS,
+              MAX_EVAL_DEPTH);
+    e->depth++;
+    NST_TRY(eval_node(e, &entry->node, value));
+    e->depth--;
+    if (!keep) return NST_OK;
+    e->memo_id[slot] = dim.i;
+    e->memo[slot] = *value;
     return NST_OK;
 }
 
 NstStatus nst_dim_eval(NstCtx *ctx, const NstDims *dims, NstDim dim, const int64_t *value_of, uint32_t n,
                        int64_t *value)
 {
-    Eval e = {ctx, dims, value_of, n, 0};
-    e.stamp = new_stamp((NstDims *)(uintptr_t)dims);
-    NST_TRY(eval_definitions(&e, dim));
+    const NstDimNode *node = nst_dim_node(dims, dim);
+    if (node->op == NST_DIM_CONST) {
+        *value = node->value;
+        return NST_OK;
+    }
+    Eval e = {ctx, dims, value_of, n, MAX_EVAL_VISITS, 0, {0}, {0}};
     return eval(&e, dim, value);
 }
