@@ -91,6 +91,7 @@ void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, ui
     }
     nest->guard = subst_expr(module, nest->guard, &table);
     nest->store_guard = subst_expr(module, nest->store_guard, &table);
+    nest->check = subst_expr(module, nest->check, &table);
     for (uint32_t k = 0; k < nest->n_states; k++) nest->state[k].step = subst_expr(module, nest->state[k].step, &table);
     for (uint32_t k = 0; k < nest->n_outs; k++) {
         NstNestOut *out = &nest->out[k];
@@ -158,6 +159,7 @@ void nst_nest_reads(NstModule *module, const NstNest *nest, NstBufList *list)
     for (uint32_t k = 0; k < nest->n_lets; k++) nst_expr_visit(module->exprs, nest->let[k].value, visit_read, &visit);
     if (nest->guard.i) nst_expr_visit(module->exprs, nest->guard, visit_read, &visit);
     if (nest->store_guard.i) nst_expr_visit(module->exprs, nest->store_guard, visit_read, &visit);
+    if (nest->check.i) nst_expr_visit(module->exprs, nest->check, visit_read, &visit);
     for (uint32_t k = 0; k < nest->n_states; k++)
         nst_expr_visit(module->exprs, nest->state[k].step, visit_read, &visit);
     for (uint32_t k = 0; k < nest->n_outs; k++) nst_expr_visit(module->exprs, nest->out[k].value, visit_read, &visit);

@@ -9,8 +9,9 @@
  *   for axis[0..n_axes): for each index-let in order: bind (checked)
  *     state = identity
  *     for reduce[0..n_reduce), in the given order: if guard: state = step   (ARG k = state k before the step)
+ *     assert check
  *     if store_guard: out[k].buffer[out[k].index] = out[k].value            (ARG k = final state k)
- * The order of summation may be changed only as ir/order.h says. */
+ * With lanes > 1 the reduction has that many states a state, filled and merged as ir/order.h says. */
 #ifndef NST_PASSES_NEST_H
 #define NST_PASSES_NEST_H
 
@@ -54,6 +55,9 @@ typedef struct NstNest {
     NstIndexLet *let;
     NstExpr guard;       /* none = true; bool over axis and reduction vars: a false one contributes nothing */
     NstExpr store_guard; /* none = true; bool over axis vars: a false one stores nothing (concat pieces, scatter) */
+    uint32_t lanes; /* 0 or 1: in order; else states by the innermost reduction index modulo lanes, then a tree (ir/order.h) */
+    NstExpr check;  /* none = nothing to assert; bool: false is NST_E_ASSERT with message */
+    const char *message;
     NstState *state;
     NstNestOut *out;
 } NstNest;
@@ -100,6 +104,12 @@ typedef struct NstModuleConst {
     uint64_t id;
 } NstModuleConst;
 
+/* A value-defined symbol and the scalar it is read from, once the last group that writes the buffer has run. */
+typedef struct NstModuleRead {
+    NstSym sym;
+    NstBuf buffer;
+} NstModuleRead;
+
 /* All nests of a graph (or of one region of it). */
 typedef struct NstModule {
     NstArena *arena;
@@ -111,8 +121,9 @@ typedef struct NstModule {
     bool strict;                      /* no approximate passes */
     NST_VEC(NstModuleBuffer) buffers; /* by NstBuf.i; entry 0 unused */
     NST_VEC(NstModuleConst) consts;
-    NST_VEC(NstGroup *) groups;  /* in execution order; lowering makes one group a nest */
-    NST_VEC(NstGroup *) prepack; /* run once when the plan is made, in order: they write PACKED buffers */
+    NST_VEC(NstModuleRead) reads; /* value-defined symbols */
+    NST_VEC(NstGroup *) groups;   /* in execution order; lowering makes one group a nest */
+    NST_VEC(NstGroup *) prepack;  /* run once when the plan is made, in order: they write PACKED buffers */
 } NstModule;
 
 NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict);

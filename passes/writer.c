@@ -107,34 +107,89 @@ void nst_writer_stores(NstWriter *w, NstBlock *block, const NstNest *nest)
     }
 }
 
-/* Allocates the states of a reduction, sets them to their identities and returns their buffers. */
-static NstBuf *open_states(NstWriter *w, NstBlock *block, const NstNest *nest)
+/* Stores target[k] = value[k] at one index for all states at once. */
+static void store_all(NstWriter *w, NstBlock *block, const NstNest *nest, const NstStoreTarget *target,
+                      const NstDim *index, uint32_t n_index)
+{
+    NstStmt *stmt = nst_stmt_update(w->kernel, nest->n_states, target, index, n_index);
+    stmt->u.store.update = false;
+    nst_block_add(w->kernel, block, stmt);
+}
+
+/* Allocates the states of a reduction (`lanes` of each, 1: scalars), sets them to their identities, returns their buffers. */
+static NstBuf *open_states(NstWriter *w, NstBlock *block, const NstNest *nest, int64_t lanes)
 {
     NstKernel *kernel = w->kernel;
+    NstDims *dims = w->module->dims;
     NstBuf *state = NST_NEW_ARRAY(kernel->arena, NstBuf, nest->n_states);
+    NstDim extent = nst_dim_const(dims, lanes), at = nst_dim_const(dims, 0);
+    uint32_t rank = lanes > 1;
     w->state = NST_NEW_ARRAY(kernel->arena, NstExpr, nest->n_states);
     for (uint32_t k = 0; k < nest->n_states; k++) {
-        state[k] = nst_kernel_local(kernel, "state", nest->state[k].dtype, NST_SPACE_REG, 0, NULL);
+        NstSpace space = rank ? NST_SPACE_SCRATCH : NST_SPACE_REG;
+        state[k] = nst_kernel_local(kernel, "state", nest->state[k].dtype, space, (int)rank, &extent);
         nst_block_add(kernel, block, nst_stmt_alloc(kernel, state[k]));
-        nst_block_add(kernel, block, nst_stmt_store(kernel, state[k], NULL, 0, nest->state[k].identity));
-        w->state[k] = nst_expr_load(w->module->exprs, nest->state[k].dtype, state[k], NULL, 0);
+        NstBlock *body = block;
+        if (rank) body = nst_writer_loop(w, block, "l", nst_dim_const(dims, 0), extent, 1, NST_FOR_SERIAL, 0, &at);
+        nst_block_add(kernel, body, nst_stmt_store(kernel, state[k], &at, rank, nest->state[k].identity));
     }
     w->n_states = nest->n_states;
     return state;
 }
 
+static void bind_states(NstWriter *w, const NstNest *nest, const NstBuf *state, NstDim at)
+{
+    for (uint32_t k = 0; k < nest->n_states; k++)
+        w->state[k] = nst_expr_load(w->module->exprs, nest->state[k].dtype, state[k], &at, nest->lanes > 1);
+}
+
+/* state l = merge(state l, state l + h) for l < h, for h = lanes / 2, ..., 1. */
+static void merge_lanes(NstWriter *w, NstBlock *block, const NstNest *nest, const NstBuf *state)
+{
+    NstDims *dims = w->module->dims;
+    NstExprs *exprs = w->module->exprs;
+    uint32_t m = nest->n_states;
+    for (int64_t h = nest->lanes / 2; h >= 1; h /= 2) {
+        NstDim at;
+        NstBlock *body = nst_writer_loop(w, block, "l", nst_dim_const(dims, 0), nst_dim_const(dims, h), 1,
+                                         NST_FOR_SERIAL, 0, &at);
+        NstDim far = nst_dim_add_const(dims, at, h);
+        NstExpr *side = NST_NEW_ARRAY(w->kernel->arena, NstExpr, 2 * m);
+        for (uint32_t k = 0; k < m; k++) {
+            side[k] = nst_expr_load(exprs, nest->state[k].dtype, state[k], &at, 1);
+            side[m + k] = nst_expr_load(exprs, nest->state[k].dtype, state[k], &far, 1);
+        }
+        NstStoreTarget *target = NST_NEW_ARRAY(w->kernel->arena, NstStoreTarget, m);
+        for (uint32_t k = 0; k < m; k++)
+            target[k] = (NstStoreTarget){.buffer = state[k],
+                                         .value = nst_expr_subst_args(exprs, nest->state[k].merge, side, 2 * m)};
+        store_all(w, body, nest, target, &at, 1);
+    }
+}
+
 static void write_reduction(NstWriter *w, NstBlock *block, const NstNest *nest)
 {
     NstKernel *kernel = w->kernel;
-    NstBuf *state = open_states(w, block, nest);
+    NstDims *dims = w->module->dims;
+    bool laned = nest->lanes > 1;
+    NstBuf *state = open_states(w, block, nest, laned ? nest->lanes : 1);
+    NstBlock *inner = block;
     for (uint32_t k = 0; k < nest->n_reduce; k++)
-        block = nst_writer_axis_loop(w, block, nest->reduce[k], NST_FOR_SERIAL);
-    block = nst_writer_guard(w, block, nest->guard);
+        inner = nst_writer_axis_loop(w, inner, nest->reduce[k], NST_FOR_SERIAL);
+    NstDim at = nst_dim_const(dims, 0);
+    if (laned) {
+        NstDim r = nst_writer_dim(w, nst_dim_sym(dims, nest->reduce[nest->n_reduce - 1].var));
+        at = nst_dim_mod(dims, r, nst_dim_const(dims, nest->lanes));
+    }
+    bind_states(w, nest, state, at);
+    inner = nst_writer_guard(w, inner, nest->guard);
     NstStoreTarget *target = NST_NEW_ARRAY(kernel->arena, NstStoreTarget, nest->n_states);
     for (uint32_t k = 0; k < nest->n_states; k++)
         target[k] = (NstStoreTarget){state[k], nst_writer_expr(w, nest->state[k].step), nest->state[k].merge,
                                      nest->state[k].identity};
-    nst_block_add(kernel, block, nst_stmt_update(kernel, nest->n_states, target, NULL, 0));
+    nst_block_add(kernel, inner, nst_stmt_update(kernel, nest->n_states, target, &at, laned));
+    if (laned) merge_lanes(w, block, nest, state);
+    bind_states(w, nest, state, nst_dim_const(dims, 0));
 }
 
 void nst_writer_plain(NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common)
@@ -144,6 +199,11 @@ void nst_writer_plain(NstWriter *w, NstBlock *block, const NstNest *nest, uint32
     w->n_states = 0;
     nst_writer_lets(w, block, nest);
     if (nest->n_states) write_reduction(w, block, nest);
+    if (nest->check.i) {
+        NstStmt *stmt = nst_stmt_assert(w->kernel, nst_writer_expr(w, nest->check), nest->message);
+        stmt->origin = nest->origin;
+        nst_block_add(w->kernel, block, stmt);
+    }
     nst_writer_stores(w, block, nest);
 }
 

@@ -1,0 +1,60 @@
+/* pass.h: the passes between graph and kernels, and the two calls the driver makes: lower, schedule.
+ *
+ * nst_lower_graph turns a graph into a module of groups of nests (one nest a primitive, then fused); nst_schedule_module
+ * turns each group into one kernel.  The list of passes is pass.def; each can be switched off by name, which tests use to
+ * compare with and without. */
+#ifndef NST_PASSES_PASS_H
+#define NST_PASSES_PASS_H
+
+#include "passes/nest.h"
+
+typedef enum NstPass {
+#define NST_PASS(name, text, level, exact, what) NST_PASS_##name,
+#include "passes/pass.def"
+#undef NST_PASS
+    NST_PASS_COUNT
+} NstPass;
+
+typedef enum NstPassLevel { NST_LEVEL_GRAPH, NST_LEVEL_NESTS, NST_LEVEL_KERNEL } NstPassLevel;
+
+typedef struct NstPassInfo {
+    const char *name;
+    NstPassLevel level;
+    bool exact; /* same bits; an approximate pass is skipped under strict */
+    const char *what;
+} NstPassInfo;
+const NstPassInfo *nst_pass_info(NstPass pass);
+/* The pass of that name; NST_PASS_COUNT if there is none. */
+NstPass nst_pass_find(const char *name);
+
+typedef struct NstPassOptions {
+    bool strict;  /* no approximate passes */
+    uint64_t off; /* bit NST_PASS_X: that pass is skipped */
+} NstPassOptions;
+/* True if the options let the pass run; NULL options: all on. */
+bool nst_pass_on(const NstPassOptions *options, NstPass pass);
+
+/* The nests of a graph, grouped and fused [module in arena; shares the graph's dims, exprs and origins, which must
+ * live as long].  Inputs, constants and results of the graph are the module's buffers of those roles.
+ * Errors: NST_E_UNSUPPORTED naming a primitive that has no nest form. */
+NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
+                          const NstPassOptions *options, NstModule **module) NST_MUST_CHECK;
+
+/* One nest a primitive, views as index maps, one group a nest: the first step of nst_lower_graph. */
+NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
+/* Fusion: inlines maps, gives reductions prologues and epilogues, gathers nests into groups (fuse.c). */
+NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
+
+/* A group's kernel: ARG k + 1 is module buffer arg[k]. */
+typedef struct NstScheduled {
+    NstKernel *kernel;
+    NstBuf *arg;
+    uint32_t n_args;
+    const NstGroup *group;
+} NstScheduled;
+
+/* One kernel a group, in execution order [module's arena]. */
+NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduled **scheduled,
+                              uint32_t *n) NST_MUST_CHECK;
+
+#endif

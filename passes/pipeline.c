@@ -1,0 +1,38 @@
+/* pipeline.c: see pass.h. */
+#include <string.h>
+#include "passes/pass.h"
+
+static const NstPassInfo pass_info[NST_PASS_COUNT] = {
+#define NST_PASS(name, text, level, exact, what) [NST_PASS_##name] = {text, NST_LEVEL_##level, exact, what},
+#include "passes/pass.def"
+#undef NST_PASS
+};
+
+const NstPassInfo *nst_pass_info(NstPass pass)
+{
+    NST_ASSERT(pass < NST_PASS_COUNT);
+    return &pass_info[pass];
+}
+
+NstPass nst_pass_find(const char *name)
+{
+    for (int k = 0; k < NST_PASS_COUNT; k++)
+        if (!strcmp(pass_info[k].name, name)) return (NstPass)k;
+    return NST_PASS_COUNT;
+}
+
+bool nst_pass_on(const NstPassOptions *options, NstPass pass)
+{
+    if (!options) return true;
+    if (options->strict && !pass_info[pass].exact) return false;
+    return !(options->off >> pass & 1);
+}
+
+NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
+                          const NstPassOptions *options, NstModule **result)
+{
+    NstModule *module = nst_module_new(arena, graph, target, options && options->strict);
+    NST_TRY(nst_to_nests(ctx, module));
+    *result = module;
+    return NST_OK;
+}

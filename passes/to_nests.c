@@ -1,0 +1,321 @@
+/* to_nests.c: graph -> one nest a primitive.
+ *
+ * In: a verified graph.  Out: the module's buffers, constants and groups, a group a nest, in the order of the graph's nodes.
+ * Views (reading.c) make no nests.  Sort, compact, random_bits, host, if and loop have no nest form: NST_E_UNSUPPORTED. */
+#include "passes/lowering.h"
+#include "passes/pass.h"
+
+/* --- buffers ------------------------------------------------------------------------------------------------- */
+
+static const char *value_name(NstLowering *lower, NstVal value)
+{
+    const char *name = nst_graph_value(lower->graph, value)->name;
+    const NstNode *node = nst_value_node(lower->graph, value);
+    return name ? name : nst_format(lower->arena, "%s%u", nst_prim_info(node->prim)->name, value.i);
+}
+
+static NstBuf add_buffer(NstLowering *lower, NstVal value, NstBufferRole role, uint32_t index)
+{
+    const NstType *type = nst_value_type(lower->graph, value);
+    NstBuf buffer =
+        nst_module_buffer(lower->module, value_name(lower, value), type->dtype, type->rank, type->shape, role);
+    NstModuleBuffer *item = nst_module_get(lower->module, buffer);
+    item->index = index;
+    item->value = value;
+    item->buffer.origin = nst_value_node(lower->graph, value)->origin;
+    lower->buffer_of[value.i] = buffer;
+    return buffer;
+}
+
+NstBuf nst_lower_output(NstLowering *lower, NstVal value)
+{
+    if (lower->buffer_of[value.i].i) return lower->buffer_of[value.i];
+    uint32_t result = lower->result_of[value.i];
+    return result ? add_buffer(lower, value, NST_ROLE_OUTPUT, result - 1) : add_buffer(lower, value, NST_ROLE_TEMP, 0);
+}
+
+static NstBuf add_const(NstLowering *lower, NstVal value)
+{
+    const NstConst *constant = &nst_value_node(lower->graph, value)->attr.constant;
+    NstModuleConst item = {nst_value_type(lower->graph, value)->dtype, constant->data, constant->bytes, constant->splat,
+                           constant->id};
+    nst_vec_push(lower->arena, &lower->module->consts, item);
+    return add_buffer(lower, value, NST_ROLE_CONST, lower->module->consts.n - 1);
+}
+
+/* --- nests --------------------------------------------------------------------------------------------------- */
+
+NstDim *nst_lower_axes(NstLowering *lower, NstNest *nest, int rank, const NstDim *shape)
+{
+    NstDim *index = NST_NEW_ARRAY(lower->arena, NstDim, rank);
+    nest->axis = NST_NEW_ARRAY(lower->arena, NstAxis, rank);
+    for (int k = 0; k < rank; k++) index[k] = nst_lower_axis(lower, nest->axis, &nest->n_axes, "i", k, shape[k]);
+    return index;
+}
+
+NstDim nst_lower_axis(NstLowering *lower, NstAxis *list, uint32_t *n, const char *letter, int number, NstDim extent)
+{
+    if (nst_dim_compare(lower->dims, extent, NST_DIM_EQ, nst_dim_const(lower->dims, 1)) == NST_TRUE)
+        return nst_dim_const(lower->dims, 0);
+    list[*n] = nst_nest_axis(lower->module, nst_format(lower->arena, "%s%d", letter, number), extent);
+    return nst_dim_sym(lower->dims, list[(*n)++].var);
+}
+
+void nst_lower_store(NstLowering *lower, NstNest *nest, NstBuf buffer, const NstDim *index, NstExpr value)
+{
+    if (!nest->out) nest->out = NST_NEW_ARRAY(lower->arena, NstNestOut, NST_LOWER_MAX_OUTS);
+    NST_ASSERT(nest->n_outs < NST_LOWER_MAX_OUTS);
+    uint32_t rank = (uint32_t)nst_module_get(lower->module, buffer)->buffer.rank;
+    nest->out[nest->n_outs++] =
+        (NstNestOut){buffer, rank, nst_copy(lower->arena, index, rank * sizeof *index), value};
+}
+
+NstGroup *nst_lower_add(NstLowering *lower, NstNest *nest)
+{
+    NstGroup *group = nst_group_new(lower->module, nest);
+    nst_vec_push(lower->arena, &lower->module->groups, group);
+    return group;
+}
+
+/* buffer[begin + i] = value[i], all of value. */
+static void lower_copy(NstLowering *lower, NstVal value, NstBuf buffer, const NstDim *begin, NstOrigin origin)
+{
+    const NstType *type = nst_value_type(lower->graph, value);
+    NstNest *nest = nst_nest_new(lower->module, "copy", origin);
+    NstReading reading = {.lower = lower, .nest = nest};
+    NstDim *index = nst_lower_axes(lower, nest, type->rank, type->shape);
+    NstExpr e = nst_read_value(&reading, value, index);
+    NstDim to[NST_MAX_RANK];
+    for (int k = 0; k < type->rank; k++) to[k] = begin ? nst_dim_add(lower->dims, index[k], begin[k]) : index[k];
+    nst_lower_store(lower, nest, buffer, to, e);
+    nst_read_finish(&reading);
+    nst_lower_add(lower, nest);
+}
+
+static NstExpr pointwise_value(NstReading *reading, const NstNode *node, const NstDim *index)
+{
+    NstLowering *lower = reading->lower;
+    const NstType *out = nst_value_type(lower->graph, node->out[0]);
+    NstExpr *operand = NST_NEW_ARRAY(lower->arena, NstExpr, node->n_in);
+    NstDim in_index[NST_MAX_RANK];
+    for (uint32_t k = 0; k < node->n_in; k++) {
+        const NstType *in = nst_value_type(lower->graph, node->in[k]);
+        for (int d = 0; d < out->rank; d++)
+            in_index[d] = nst_read_broadcast(lower, index[d], in->shape[d], out->shape[d]);
+        operand[k] = nst_read_value(reading, node->in[k], in_index);
+    }
+    switch (node->prim) {
+    case NST_PRIM_CONVERT:
+        return nst_expr_convert(lower->exprs, node->attr.convert.to, operand[0], node->attr.convert.saturate);
+    case NST_PRIM_BITCAST: return nst_expr_bitcast(lower->exprs, node->attr.convert.to, operand[0]);
+    default: return nst_expr_subst_args(lower->exprs, node->attr.map.formula, operand, node->n_in);
+    }
+}
+
+static void lower_pointwise(NstLowering *lower, const NstNode *node)
+{
+    const NstType *out = nst_value_type(lower->graph, node->out[0]);
+    NstNest *nest = nst_nest_new(lower->module, nst_prim_info(node->prim)->name, node->origin);
+    NstReading reading = {.lower = lower, .nest = nest};
+    NstDim *index = nst_lower_axes(lower, nest, out->rank, out->shape);
+    NstExpr value = pointwise_value(&reading, node, index);
+    nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), index, value);
+    nst_read_finish(&reading);
+    nst_lower_add(lower, nest);
+}
+
+static void lower_assert(NstLowering *lower, const NstNode *node)
+{
+    const NstType *type = nst_value_type(lower->graph, node->in[0]);
+    NstNest *nest = nst_nest_new(lower->module, "assert", node->origin);
+    NstReading reading = {.lower = lower, .nest = nest};
+    NstDim *index = nst_lower_axes(lower, nest, type->rank, type->shape);
+    nest->check = nst_read_value(&reading, node->in[0], index);
+    nest->message = node->attr.assertion.message ? node->attr.assertion.message : "assertion";
+    nst_read_finish(&reading);
+    const NstExprNode *known = nst_expr(lower->exprs, nest->check);
+    if (known->op == NST_OP_CONST && known->imm.i) return;
+    nst_lower_add(lower, nest);
+}
+
+/* A pad or concat that is stored: each piece by a nest of its own. */
+static void lower_pieces(NstLowering *lower, const NstNode *node)
+{
+    const NstType *out = nst_value_type(lower->graph, node->out[0]);
+    NstBuf buffer = nst_lower_output(lower, node->out[0]);
+    NstDim begin[NST_MAX_RANK];
+    for (int k = 0; k < out->rank; k++) begin[k] = nst_dim_const(lower->dims, 0);
+    for (uint32_t k = 0; k < node->n_in; k++) {
+        int axis = node->attr.concat.axis;
+        lower_copy(lower, node->in[k], buffer, begin, node->origin);
+        begin[axis] = nst_dim_add(lower->dims, begin[axis], nst_value_type(lower->graph, node->in[k])->shape[axis]);
+    }
+}
+
+/* A pad that is stored: where the input may be empty only its value is read outside. */
+static NstStatus lower_pad(NstLowering *lower, const NstNode *node)
+{
+    const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
+    for (int k = 0; k < in->rank; k++) {
+        NstDim one = nst_dim_const(lower->dims, 1);
+        if (nst_dim_compare(lower->dims, in->shape[k], NST_DIM_GE, one) != NST_TRUE)
+            NST_FAIL(lower->ctx, NST_E_UNSUPPORTED,
+                     "pad of a tensor whose axis %d may be empty has no nest form (bind the shape)", k);
+    }
+    NstNest *nest = nst_nest_new(lower->module, "pad", node->origin);
+    NstReading reading = {.lower = lower, .nest = nest};
+    NstDim *index = nst_lower_axes(lower, nest, out->rank, out->shape);
+    NstExpr value = nst_read_view(&reading, node, index);
+    nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), index, value);
+    nst_read_finish(&reading);
+    nst_lower_add(lower, nest);
+    return NST_OK;
+}
+
+static void lower_update_slice(NstLowering *lower, const NstNode *node)
+{
+    const NstType *base = nst_value_type(lower->graph, node->in[0]);
+    const NstType *update = nst_value_type(lower->graph, node->in[1]);
+    NstBuf buffer = nst_lower_output(lower, node->out[0]);
+    lower_copy(lower, node->in[0], buffer, NULL, node->origin);
+    NstNest *nest = nst_nest_new(lower->module, "update", node->origin);
+    NstReading reading = {.lower = lower, .nest = nest};
+    NstDim *index = nst_lower_axes(lower, nest, update->rank, update->shape), to[NST_MAX_RANK];
+    for (int k = 0; k < base->rank; k++) {
+        int input = node->attr.slice.start_input ? node->attr.slice.start_input[k] : 0;
+        NstDim zero = nst_dim_const(lower->dims, 0), start = node->attr.slice.start ? node->attr.slice.start[k] : zero;
+        NstDim room = nst_dim_add_const(lower->dims, nst_dim_sub(lower->dims, base->shape[k], update->shape[k]), 1);
+        if (input > 0) start = nst_read_let(&reading, node->in[input], zero, room, node->origin);
+        to[k] = nst_dim_add(lower->dims, start, index[k]);
+    }
+    NstExpr value = nst_read_value(&reading, node->in[1], index);
+    nst_lower_store(lower, nest, buffer, to, value);
+    nst_read_finish(&reading);
+    nst_lower_add(lower, nest);
+}
+
+/* --- the graph ----------------------------------------------------------------------------------------------- */
+
+static NstStatus lower_region(NstLowering *lower, NstRegionId region);
+
+static NstStatus lower_call(NstLowering *lower, const NstNode *node)
+{
+    const NstRegion *body = nst_graph_region(lower->graph, node->attr.call.body);
+    for (uint32_t k = 0; k < body->params.n; k++)
+        lower->stands_for[body->params.at[k].i] = nst_lowered_value(lower, node->in[k]);
+    NST_TRY(lower_region(lower, node->attr.call.body));
+    for (uint32_t k = 0; k < node->n_out; k++)
+        lower->stands_for[node->out[k].i] = nst_lowered_value(lower, body->results.at[k]);
+    return NST_OK;
+}
+
+static NstStatus lower_node(NstLowering *lower, const NstNode *node)
+{
+    if (node->n_out > 0 && nst_is_view(lower, node->out[0])) return NST_OK;
+    switch (node->prim) {
+    case NST_PRIM_PARAM: return NST_OK; /* the graph's own were made first, a region's stand for others */
+    case NST_PRIM_CONST: add_const(lower, node->out[0]); return NST_OK;
+    case NST_PRIM_MAP:
+    case NST_PRIM_CONVERT:
+    case NST_PRIM_BITCAST: lower_pointwise(lower, node); return NST_OK;
+    case NST_PRIM_PAD: return lower_pad(lower, node);
+    case NST_PRIM_CONCAT: lower_pieces(lower, node); return NST_OK;
+    case NST_PRIM_UPDATE_SLICE: lower_update_slice(lower, node); return NST_OK;
+    case NST_PRIM_REDUCE: nst_lower_reduce(lower, node); return NST_OK;
+    case NST_PRIM_PREFIX: nst_lower_prefix(lower, node); return NST_OK;
+    case NST_PRIM_CONTRACT: nst_lower_contract(lower, node); return NST_OK;
+    case NST_PRIM_GATHER: nst_lower_gather(lower, node); return NST_OK;
+    case NST_PRIM_SCATTER: nst_lower_scatter(lower, node); return NST_OK;
+    case NST_PRIM_CALL: return lower_call(lower, node);
+    case NST_PRIM_ASSERT: lower_assert(lower, node); return NST_OK;
+    case NST_PRIM_RANDOM_BITS:
+    case NST_PRIM_SORT:
+    case NST_PRIM_COMPACT:
+    case NST_PRIM_IF:
+    case NST_PRIM_LOOP:
+    case NST_PRIM_HOST:
+        NST_FAIL(lower->ctx, NST_E_UNSUPPORTED, "primitive '%s' (%s) cannot be compiled yet; the interpreter runs it",
+                 nst_prim_info(node->prim)->name, nst_origin_text(lower->module->origins, node->origin));
+    case NST_PRIM_IOTA:
+    case NST_PRIM_DIM_VALUE:
+    case NST_PRIM_RESHAPE:
+    case NST_PRIM_PERMUTE:
+    case NST_PRIM_EXPAND:
+    case NST_PRIM_SLICE:
+    case NST_PRIM_WINDOW:
+    case NST_PRIM_COUNT: break; /* views */
+    }
+    return NST_OK;
+}
+
+static NstStatus lower_region(NstLowering *lower, NstRegionId region)
+{
+    const NstRegion *body = nst_graph_region(lower->graph, region);
+    for (uint32_t k = 0; k < body->nodes.n; k++) {
+        const NstNode *node = nst_graph_node(lower->graph, body->nodes.at[k]);
+        if (!node->dead) NST_TRY(lower_node(lower, node));
+    }
+    return NST_OK;
+}
+
+/* Marks computed results: they are stored where the result goes.  Views, inputs and constants are copied at the end. */
+static void mark_results(NstLowering *lower, const NstRegion *top)
+{
+    for (uint32_t k = top->results.n; k-- > 0;) {
+        NstVal value = top->results.at[k];
+        NstPrim prim = nst_value_node(lower->graph, value)->prim;
+        if (prim != NST_PRIM_PARAM && prim != NST_PRIM_CONST && prim != NST_PRIM_CALL && !nst_is_view(lower, value))
+            lower->result_of[value.i] = k + 1;
+    }
+}
+
+static void copy_results(NstLowering *lower, const NstRegion *top)
+{
+    for (uint32_t k = 0; k < top->results.n; k++) {
+        NstVal value = top->results.at[k];
+        if (lower->result_of[value.i] == k + 1) continue;
+        const NstType *type = nst_value_type(lower->graph, value);
+        const char *name = value_name(lower, value);
+        NstBuf buffer = nst_module_buffer(lower->module, name, type->dtype, type->rank, type->shape, NST_ROLE_OUTPUT);
+        nst_module_get(lower->module, buffer)->index = k;
+        nst_module_get(lower->module, buffer)->value = value;
+        lower_copy(lower, value, buffer, NULL, nst_value_node(lower->graph, value)->origin);
+    }
+}
+
+/* Scalars that value-defined symbols are read from must be stored somewhere. */
+static void store_symbols(NstLowering *lower)
+{
+    for (uint32_t k = 0; k < lower->graph->sym_defs.n; k++) {
+        NstVal value = nst_lowered_value(lower, lower->graph->sym_defs.at[k].value);
+        if (!lower->buffer_of[value.i].i && nst_is_view(lower, value)) {
+            NstBuf buffer = add_buffer(lower, value, NST_ROLE_TEMP, 0);
+            lower->buffer_of[value.i] = (NstBuf){0};
+            lower_copy(lower, value, buffer, NULL, nst_value_node(lower->graph, value)->origin);
+            lower->buffer_of[value.i] = buffer;
+        }
+        NstModuleRead read = {lower->graph->sym_defs.at[k].sym, lower->buffer_of[value.i]};
+        if (read.buffer.i) nst_vec_push(lower->arena, &lower->module->reads, read);
+    }
+}
+
+NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
+{
+    const NstGraph *graph = module->graph;
+    NstLowering lower = {ctx, module, graph, module->dims, module->exprs, module->arena, NULL, NULL, NULL};
+    const NstRegion *top = nst_graph_region(graph, (NstRegionId){1});
+    lower.buffer_of = NST_NEW_ARRAY(module->arena, NstBuf, graph->values.n);
+    lower.stands_for = NST_NEW_ARRAY(module->arena, NstVal, graph->values.n);
+    lower.result_of = NST_NEW_ARRAY(module->arena, uint32_t, graph->values.n);
+    mark_results(&lower, top);
+    for (uint32_t k = 0; k < top->params.n; k++) {
+        const NstType *type = nst_value_type(graph, top->params.at[k]);
+        NST_CHECK(ctx, type->kind == NST_TYPE_TENSOR, NST_E_UNSUPPORTED,
+                  "input %u is no tensor; only tensors can be compiled yet", k);
+        add_buffer(&lower, top->params.at[k], NST_ROLE_INPUT, k);
+    }
+    NST_TRY(lower_region(&lower, (NstRegionId){1}));
+    store_symbols(&lower);
+    copy_results(&lower, top);
+    return NST_OK;
+}
