@@ -1,0 +1,68 @@
+/* fuse.h: what the files of fusion share.  Fusion looks at nests, index maps and costs, never at operators. */
+#ifndef NST_PASSES_FUSE_H
+#define NST_PASSES_FUSE_H
+
+#include "passes/nest.h"
+
+/* A group under fusion and the buffers it touches. */
+typedef struct NstFuseGroup {
+    NstGroup *group;
+    NstBufList reads, writes;
+} NstFuseGroup;
+
+typedef struct NstFuser {
+    NstCtx *ctx;
+    NstModule *module;
+    NstDims *dims;
+    NstExprs *exprs;
+    NstArena *arena;
+    NST_VEC(NstFuseGroup) groups; /* in execution order */
+} NstFuser;
+
+/* --- dependences (fuse_deps.c) --- */
+void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module);
+/* Recomputes what group `at` reads and writes. */
+void nst_fuser_refresh(NstFuser *f, uint32_t at);
+void nst_fuser_remove(NstFuser *f, uint32_t at);
+bool nst_fuser_holds(const NstBufList *list, NstBuf buffer);
+/* True if groups `from` < `to` may run as one: nothing between them needs the first and is needed by the second. */
+bool nst_fuser_can_join(const NstFuser *f, uint32_t from, uint32_t to);
+/* Puts `joined` in the place of both; gives its position. */
+uint32_t nst_fuser_join(NstFuser *f, uint32_t from, uint32_t to, NstGroup *joined);
+/* The single nest of a group without common axes, or NULL. */
+NstNest *nst_fuse_single(const NstGroup *group);
+/* Number of nests (in whole groups) that write / groups that read the buffer. */
+uint32_t nst_fuse_writers(const NstFuser *f, NstBuf buffer);
+uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer);
+/* Says why a group was not fused with what reads it (kept for the plan). */
+void nst_fuse_refuse(NstFuser *f, uint32_t at, const char *why);
+
+/* --- nests --- */
+/* Distinct loads of a buffer in a nest's expressions (at most `max` stored); gives their number. */
+uint32_t nst_fuse_loads(const NstFuser *f, const NstNest *nest, NstBuf buffer, NstExpr *load, uint32_t max);
+/* Rewrites every expression of a nest. */
+void nst_fuse_rewrite(NstFuser *f, NstNest *nest, NstExprRewrite fn, void *arg);
+/* True if output `out` covers its buffer by plain axes: every index is an axis of the nest, each once, or 0. */
+bool nst_fuse_plain_out(const NstFuser *f, const NstNest *nest, const NstNestOut *out);
+/* Splits axis k of a nest into extent / inner and inner (which must divide the extent). */
+void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim inner);
+/* Splits axes wherever an index divides one by a constant: afterwards indices are linear where they can be. */
+void nst_nest_split_divided(NstModule *module, NstNest *nest);
+
+/* --- cost (fuse_cost.c) --- */
+/* Nominal scalar operations of an expression: one an elementary operation, more for the slow ones. */
+uint32_t nst_fuse_cost(const NstFuser *f, NstExpr e);
+/* True if the producer may be evaluated inside the consumer; else *why says why not. */
+bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, uint32_t n_readers,
+                          const char **why);
+/* True if one iteration of the first n common axes keeps the buffer in the first-level cache. */
+bool nst_fuse_row_fits(const NstFuser *f, NstBuf buffer, uint32_t n_common);
+/* True if any index of a load is clamped into its buffer: a pad or concat that scheduling will split. */
+bool nst_fuse_has_clamp(const NstFuser *f, NstExpr e);
+
+/* --- the rules --- */
+NstStatus nst_fuse_inline(NstFuser *f);    /* maps into users (fuse_inline.c) */
+NstStatus nst_fuse_epilogues(NstFuser *f); /* maps into the reductions and maps they read (fuse_epilogue.c) */
+NstStatus nst_fuse_rows(NstFuser *f);      /* nests under common axes (fuse_rows.c) */
+
+#endif

@@ -1,0 +1,189 @@
+/* fuse_deps.c: which group touches which buffer, what may be joined, and rewriting of whole nests. */
+#include "passes/fuse.h"
+
+bool nst_fuser_holds(const NstBufList *list, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < list->n; k++)
+        if (list->at[k].i == buffer.i) return true;
+    return false;
+}
+
+static void collect(NstModule *module, const NstGroup *group, NstBufList *reads, NstBufList *writes)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        if (group->items.at[k].group) {
+            collect(module, group->items.at[k].group, reads, writes);
+            continue;
+        }
+        nst_nest_reads(module, group->items.at[k].nest, reads);
+        nst_nest_writes(module, group->items.at[k].nest, writes);
+    }
+}
+
+void nst_fuser_refresh(NstFuser *f, uint32_t at)
+{
+    NstFuseGroup *item = &f->groups.at[at];
+    item->reads = item->writes = (NstBufList){0};
+    collect(f->module, item->group, &item->reads, &item->writes);
+}
+
+void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module)
+{
+    *f = (NstFuser){.ctx = ctx, .module = module, .dims = module->dims, .exprs = module->exprs, .arena = module->arena};
+    for (uint32_t k = 0; k < module->groups.n; k++) {
+        nst_vec_push(f->arena, &f->groups, ((NstFuseGroup){.group = module->groups.at[k]}));
+        nst_fuser_refresh(f, k);
+    }
+}
+
+void nst_fuser_remove(NstFuser *f, uint32_t at)
+{
+    for (uint32_t k = at + 1; k < f->groups.n; k++) f->groups.at[k - 1] = f->groups.at[k];
+    f->groups.n--;
+}
+
+static bool meet(const NstBufList *a, const NstBufList *b)
+{
+    for (uint32_t k = 0; k < a->n; k++)
+        if (nst_fuser_holds(b, a->at[k])) return true;
+    return false;
+}
+
+static bool depends(const NstFuseGroup *later, const NstFuseGroup *earlier)
+{
+    return meet(&earlier->writes, &later->reads) || meet(&earlier->writes, &later->writes) ||
+           meet(&earlier->reads, &later->writes);
+}
+
+/* Marks the groups between that need `from`, directly or not. */
+static bool *needing(const NstFuser *f, uint32_t from, uint32_t to)
+{
+    bool *marked = NST_NEW_ARRAY(f->arena, bool, to - from + 1);
+    marked[0] = true;
+    for (uint32_t k = from + 1; k < to; k++)
+        for (uint32_t e = from; e < k && !marked[k - from]; e++)
+            marked[k - from] = marked[e - from] && depends(&f->groups.at[k], &f->groups.at[e]);
+    return marked;
+}
+
+bool nst_fuser_can_join(const NstFuser *f, uint32_t from, uint32_t to)
+{
+    const bool *marked = needing(f, from, to);
+    for (uint32_t k = from + 1; k < to; k++)
+        if (marked[k - from] && depends(&f->groups.at[to], &f->groups.at[k])) return false;
+    return true;
+}
+
+uint32_t nst_fuser_join(NstFuser *f, uint32_t from, uint32_t to, NstGroup *joined)
+{
+    const bool *marked = needing(f, from, to);
+    NstFuseGroup *old = nst_copy(f->arena, f->groups.at + from, (to - from + 1) * sizeof *old);
+    uint32_t at = from, place;
+    for (uint32_t k = from + 1; k < to; k++)
+        if (!marked[k - from]) f->groups.at[at++] = old[k - from];
+    place = at;
+    f->groups.at[at++] = (NstFuseGroup){.group = joined};
+    for (uint32_t k = from + 1; k < to; k++)
+        if (marked[k - from]) f->groups.at[at++] = old[k - from];
+    nst_fuser_remove(f, at);
+    nst_fuser_refresh(f, place);
+    return place;
+}
+
+NstNest *nst_fuse_single(const NstGroup *group)
+{
+    return group->n_axes == 0 && group->items.n == 1 ? group->items.at[0].nest : NULL;
+}
+
+static uint32_t count_writers(const NstGroup *group, NstBuf buffer)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        if (!nest) n += count_writers(group->items.at[k].group, buffer);
+        for (uint32_t o = 0; nest && o < nest->n_outs; o++) n += nest->out[o].buffer.i == buffer.i;
+    }
+    return n;
+}
+
+uint32_t nst_fuse_writers(const NstFuser *f, NstBuf buffer)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < f->groups.n; k++)
+        if (nst_fuser_holds(&f->groups.at[k].writes, buffer)) n += count_writers(f->groups.at[k].group, buffer);
+    return n;
+}
+
+uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < f->groups.n; k++) n += nst_fuser_holds(&f->groups.at[k].reads, buffer);
+    for (uint32_t k = 0; k < f->module->reads.n; k++) n += f->module->reads.at[k].buffer.i == buffer.i;
+    return n;
+}
+
+void nst_fuse_refuse(NstFuser *f, uint32_t at, const char *why)
+{
+    f->groups.at[at].group->why_not_fused = why;
+}
+
+/* --- nests --------------------------------------------------------------------------------------------------- */
+
+typedef struct LoadVisit {
+    NstBuf buffer;
+    NstExpr *load;
+    uint32_t n, max;
+} LoadVisit;
+
+static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
+{
+    LoadVisit *v = arg;
+    if (node->op != NST_OP_LOAD || node->ref != v->buffer.i) return;
+    for (uint32_t k = 0; k < v->n && k < v->max; k++)
+        if (v->load[k].i == e.i) return;
+    if (v->n < v->max) v->load[v->n] = e;
+    v->n++;
+}
+
+uint32_t nst_fuse_loads(const NstFuser *f, const NstNest *nest, NstBuf buffer, NstExpr *load, uint32_t max)
+{
+    LoadVisit v = {buffer, load, 0, max};
+    for (uint32_t k = 0; k < nest->n_lets; k++) nst_expr_visit(f->exprs, nest->let[k].value, visit_load, &v);
+    if (nest->guard.i) nst_expr_visit(f->exprs, nest->guard, visit_load, &v);
+    if (nest->store_guard.i) nst_expr_visit(f->exprs, nest->store_guard, visit_load, &v);
+    if (nest->check.i) nst_expr_visit(f->exprs, nest->check, visit_load, &v);
+    for (uint32_t k = 0; k < nest->n_states; k++) nst_expr_visit(f->exprs, nest->state[k].step, visit_load, &v);
+    for (uint32_t k = 0; k < nest->n_outs; k++) nst_expr_visit(f->exprs, nest->out[k].value, visit_load, &v);
+    return v.n;
+}
+
+static NstExpr rewrite(NstFuser *f, NstExpr e, NstExprRewrite fn, void *arg)
+{
+    return e.i ? nst_expr_rewrite(f->exprs, e, fn, arg) : e;
+}
+
+void nst_fuse_rewrite(NstFuser *f, NstNest *nest, NstExprRewrite fn, void *arg)
+{
+    nest->guard = rewrite(f, nest->guard, fn, arg);
+    nest->store_guard = rewrite(f, nest->store_guard, fn, arg);
+    nest->check = rewrite(f, nest->check, fn, arg);
+    for (uint32_t k = 0; k < nest->n_states; k++) nest->state[k].step = rewrite(f, nest->state[k].step, fn, arg);
+    for (uint32_t k = 0; k < nest->n_outs; k++) nest->out[k].value = rewrite(f, nest->out[k].value, fn, arg);
+}
+
+bool nst_fuse_plain_out(const NstFuser *f, const NstNest *nest, const NstNestOut *out)
+{
+    uint32_t used = 0;
+    for (uint32_t d = 0; d < out->n_index; d++) {
+        const NstDimNode *node = nst_dim_node(f->dims, out->index[d]);
+        if (node->op == NST_DIM_CONST && node->value == 0) continue;
+        if (node->op != NST_DIM_SYM) return false;
+        bool found = false;
+        for (uint32_t k = 0; k < nest->n_axes; k++) found = found || nest->axis[k].var.i == node->sym.i;
+        for (uint32_t e = 0; e < d; e++)
+            if (nst_dim_same(out->index[e], out->index[d])) found = false;
+        if (!found) return false;
+        used++;
+    }
+    return used == nest->n_axes;
+}

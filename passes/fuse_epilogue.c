@@ -1,0 +1,207 @@
+/* fuse_epilogue.c: rule 2: a map that reads a nest's result at exactly the places where it is written joins that nest.
+ *
+ * The place of reading is solved for the map's axes: each is an axis of the producer, or a digit of one (after a reshape
+ * that splits), or several producer axes joined (after one that merges).  The result itself stays stored only if others read it. */
+#include "passes/fuse.h"
+
+typedef struct Match {
+    NstFuser *f;
+    const NstNest *producer;
+    const NstNestOut *out;
+    const NstNest *map;
+    NstDim *value; /* by symbol of the map's axes: the axis in terms of the producer's */
+    uint32_t n_syms, solved;
+} Match;
+
+/* A term coef * axis of an index. */
+typedef struct Digit {
+    uint32_t axis; /* of the map */
+    int64_t coef;
+} Digit;
+
+static int axis_of(const NstNest *nest, NstSym sym)
+{
+    for (uint32_t k = 0; k < nest->n_axes; k++)
+        if (nest->axis[k].var.i == sym.i) return (int)k;
+    return -1;
+}
+
+/* The terms of an index that is a sum of constant multiples of the map's axes; false if it is anything else. */
+static bool digits_of(const Match *m, NstDim index, Digit *digit, uint32_t *n)
+{
+    const NstDimNode *node = nst_dim_node(m->f->dims, index);
+    *n = 0;
+    if (node->op == NST_DIM_CONST) return node->value == 0;
+    if (node->op == NST_DIM_SYM) {
+        int axis = axis_of(m->map, node->sym);
+        digit[(*n)++] = (Digit){(uint32_t)axis, 1};
+        return axis >= 0;
+    }
+    if (node->op != NST_DIM_SUM || node->value != 0 || node->n > NST_MAX_RANK) return false;
+    for (uint32_t k = 0; k < node->n; k++) {
+        const NstDimNode *term = nst_dim_node(m->f->dims, node->arg[k]);
+        int axis = term->op == NST_DIM_SYM ? axis_of(m->map, term->sym) : -1;
+        if (axis < 0 || node->coef[k] < 1) return false;
+        uint32_t at = (*n)++;
+        for (; at > 0 && digit[at - 1].coef < node->coef[k]; at--) digit[at] = digit[at - 1];
+        digit[at] = (Digit){(uint32_t)axis, node->coef[k]};
+    }
+    return true;
+}
+
+static bool set_axis(Match *m, uint32_t axis, NstDim value)
+{
+    NstSym var = m->map->axis[axis].var;
+    if (m->value[var.i].i) return false;
+    m->value[var.i] = value;
+    m->solved++;
+    return true;
+}
+
+/* Solves index == place for the map's axes in it; place runs over 0 .. extent - 1. */
+static bool solve(Match *m, NstDim index, NstDim place, NstDim extent)
+{
+    NstDims *dims = m->f->dims;
+    Digit digit[NST_MAX_RANK];
+    uint32_t n;
+    if (!digits_of(m, index, digit, &n)) return false;
+    if (n == 0) return nst_dim_same(extent, nst_dim_const(dims, 1));
+    NstDim radix = nst_dim_const(dims, 1);
+    for (uint32_t k = n; k-- > 0;) {
+        NstAxis axis = m->map->axis[digit[k].axis];
+        if (!nst_dim_same(radix, nst_dim_const(dims, digit[k].coef))) return false;
+        NstDim value = nst_dim_floordiv(dims, place, radix);
+        if (k > 0) value = nst_dim_mod(dims, value, axis.extent);
+        if (!set_axis(m, digit[k].axis, value)) return false;
+        radix = nst_dim_mul(dims, radix, axis.extent);
+    }
+    return nst_dim_compare(dims, radix, NST_DIM_EQ, extent) == NST_TRUE;
+}
+
+/* True if the map reads the producer's result once, where it is written, and nothing else twice. */
+static bool match(Match *m)
+{
+    NstExpr load;
+    if (nst_fuse_loads(m->f, m->map, m->out->buffer, &load, 1) != 1) return false;
+    const NstExprNode node = *nst_expr(m->f->exprs, load);
+    m->n_syms = nst_dims_sym_count(m->f->dims) + 1;
+    m->value = NST_NEW_ARRAY(m->f->arena, NstDim, m->n_syms);
+    const NstDim *shape = nst_module_get(m->f->module, m->out->buffer)->buffer.shape;
+    for (uint32_t d = 0; d < node.n_index; d++)
+        if (!solve(m, node.index[d], m->out->index[d], shape[d])) return false;
+    return m->solved == m->map->n_axes;
+}
+
+typedef struct Replace {
+    uint32_t buffer;
+    NstExpr value;
+} Replace;
+
+static NstExpr replace_load(void *arg, NstExprs *exprs, NstExpr e)
+{
+    const Replace *r = arg;
+    const NstExprNode *node = nst_expr(exprs, e);
+    return node->op == NST_OP_LOAD && node->ref == r->buffer ? r->value : (NstExpr){0};
+}
+
+/* The producer with the map's outputs after (or instead of) its own. */
+static NstNest *joined_nest(Match *m, bool keep)
+{
+    NstFuser *f = m->f;
+    NstNest *nest = nst_copy(f->arena, m->producer, sizeof *nest), *map = nst_nest_clone(f->module, m->map);
+    /* The clone has fresh axes: express the old ones' values for them. */
+    uint32_t n_syms = nst_dims_sym_count(f->dims) + 1;
+    NstDim *table = NST_NEW_ARRAY(f->arena, NstDim, n_syms);
+    for (uint32_t k = 0; k < map->n_axes; k++) table[map->axis[k].var.i] = m->value[m->map->axis[k].var.i];
+    nst_nest_subst(f->module, map, table, n_syms);
+    Replace replace = {m->out->buffer.i, m->out->value};
+    nst_fuse_rewrite(f, map, replace_load, &replace);
+    nest->out = NST_NEW_ARRAY(f->arena, NstNestOut, m->producer->n_outs + map->n_outs);
+    nest->n_outs = 0;
+    for (uint32_t k = 0; k < m->producer->n_outs; k++)
+        if (keep || &m->producer->out[k] != m->out) nest->out[nest->n_outs++] = m->producer->out[k];
+    for (uint32_t k = 0; k < map->n_outs; k++) nest->out[nest->n_outs++] = map->out[k];
+    NstIndexLet *let = NST_NEW_ARRAY(f->arena, NstIndexLet, nest->n_lets + map->n_lets);
+    memcpy(let, nest->let, nest->n_lets * sizeof *let);
+    for (uint32_t k = 0; k < map->n_lets; k++) let[nest->n_lets + k] = map->let[k];
+    nest->let = let;
+    nest->n_lets += map->n_lets;
+    nest->origin = nst_origin_merge(f->module->origins, m->producer->origin, m->map->origin);
+    return nest;
+}
+
+enum { MAX_OUTS = 8, MAX_EPILOGUE_COST = 400 };
+
+/* True if the two nests have the form: a producer of whole buffers, a map without conditions of its own. */
+static bool may_join(const NstFuser *f, const NstNest *producer, const NstNest *map, const char **why)
+{
+    *why = "it stores under a condition";
+    if (producer->store_guard.i || map->store_guard.i || map->check.i || producer->check.i) return false;
+    *why = "its reader sums";
+    if (map->n_states) return false;
+    *why = "too many results for one kernel";
+    if (producer->n_outs + map->n_outs > MAX_OUTS) return false;
+    *why = "its reader gathers";
+    if (map->n_lets && producer->n_states) return false;
+    *why = "the epilogue would grow too large";
+    uint32_t cost = 0;
+    for (uint32_t k = 0; k < map->n_outs; k++) cost += nst_fuse_cost(f, map->out[k].value);
+    return cost <= MAX_EPILOGUE_COST;
+}
+
+/* The output of the producer that the map reads, if it may go on alone. */
+static const NstNestOut *read_output(const NstFuser *f, const NstNest *producer, const NstNest *map)
+{
+    const NstNestOut *found = NULL;
+    for (uint32_t k = 0; k < producer->n_outs; k++) {
+        if (!nst_fuse_loads(f, map, producer->out[k].buffer, NULL, 0)) continue;
+        if (found) return NULL; /* of two at once: not yet */
+        found = &producer->out[k];
+    }
+    return found && nst_fuse_plain_out(f, producer, found) && nst_fuse_writers(f, found->buffer) == 1 ? found : NULL;
+}
+
+static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
+{
+    const char *why;
+    NstNest *producer = nst_fuse_single(f->groups.at[from].group), *map = nst_fuse_single(f->groups.at[to].group);
+    if (!producer || !map || !may_join(f, producer, map, &why)) {
+        if (producer && map) nst_fuse_refuse(f, from, why);
+        return false;
+    }
+    map = nst_nest_clone(f->module, map);
+    nst_nest_split_divided(f->module, map);
+    Match m = {.f = f, .producer = producer, .map = map, .out = read_output(f, producer, map)};
+    if (!m.out || !match(&m)) {
+        nst_fuse_refuse(f, from, "its reader reads it at other places than it is written at");
+        return false;
+    }
+    if (!nst_fuser_can_join(f, from, to)) {
+        nst_fuse_refuse(f, from, "a kernel between needs its result first");
+        return false;
+    }
+    bool keep =
+        nst_module_get(f->module, m.out->buffer)->role != NST_ROLE_TEMP || nst_fuse_readers(f, m.out->buffer) > 1;
+    *place = nst_fuser_join(f, from, to, nst_group_new(f->module, joined_nest(&m, keep)));
+    return true;
+}
+
+NstStatus nst_fuse_epilogues(NstFuser *f)
+{
+    for (uint32_t from = 0; from < f->groups.n; from++) {
+        bool again = true;
+        while (again) {
+            again = false;
+            for (uint32_t to = from + 1; to < f->groups.n && !again; to++) {
+                bool reads = false;
+                for (uint32_t b = 0; b < f->groups.at[from].writes.n; b++)
+                    reads = reads || nst_fuser_holds(&f->groups.at[to].reads, f->groups.at[from].writes.at[b]);
+                uint32_t place;
+                if (!reads || !join(f, from, to, &place)) continue;
+                again = place == from;
+                if (!again) break;
+            }
+        }
+    }
+    return NST_OK;
+}

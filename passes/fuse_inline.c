@@ -1,0 +1,156 @@
+/* fuse_inline.c: rules 1 and 3: maps are evaluated where they are read.
+ *
+ * A map whose result is temporary and written by it alone disappears when every reader may take it (fuse_cost.c); loads of its
+ * result become its expression at that index, its index-lets become the reader's. */
+#include "passes/fuse.h"
+
+typedef struct Inliner {
+    NstFuser *f;
+    const NstNest *producer;
+    const NstNestOut *out;
+    NstNest *consumer;
+    NST_VEC(NstIndexLet) lets; /* of the consumer, as they will be */
+    NST_VEC(NstExpr) load, value; /* loads replaced so far */
+} Inliner;
+
+/* The producer's value where its result is read at `index`. */
+static NstExpr value_at(Inliner *in, const NstExprNode *load)
+{
+    NstFuser *f = in->f;
+    const NstNest *p = in->producer;
+    uint32_t n_syms = nst_dims_sym_count(f->dims) + 1 + p->n_lets;
+    NstDim *table = NST_NEW_ARRAY(f->arena, NstDim, n_syms);
+    for (uint32_t d = 0; d < in->out->n_index; d++) {
+        const NstDimNode *node = nst_dim_node(f->dims, in->out->index[d]);
+        if (node->op == NST_DIM_SYM) table[node->sym.i] = load->index[d];
+    }
+    for (uint32_t k = 0; k < p->n_lets; k++) {
+        NstIndexLet let = p->let[k];
+        NstSymInfo info = *nst_dims_sym(f->dims, let.var);
+        let.value = nst_expr_subst_syms(f->exprs, let.value, table, n_syms);
+        let.lo = nst_dim_subst_all(f->dims, let.lo, table, n_syms);
+        let.hi = nst_dim_subst_all(f->dims, let.hi, table, n_syms);
+        let.var = nst_dims_new_sym(f->dims, NST_SYM_INDEX, info.name, info.lo, info.hi);
+        NstSymInfo *fresh = nst_dims_sym(f->dims, let.var);
+        fresh->lo_dim = let.lo;
+        fresh->hi_dim = nst_dim_add_const(f->dims, let.hi, -1);
+        table[p->let[k].var.i] = nst_dim_sym(f->dims, let.var);
+        nst_vec_push(f->arena, &in->lets, let);
+    }
+    return nst_expr_subst_syms(f->exprs, in->out->value, table, n_syms);
+}
+
+static NstExpr inline_node(void *arg, NstExprs *exprs, NstExpr e)
+{
+    Inliner *in = arg;
+    const NstExprNode node = *nst_expr(exprs, e);
+    if (node.op != NST_OP_LOAD || node.ref != in->out->buffer.i) return (NstExpr){0};
+    for (uint32_t k = 0; k < in->load.n; k++)
+        if (in->load.at[k].i == e.i) return in->value.at[k];
+    NstExpr value = value_at(in, &node);
+    nst_vec_push(in->f->arena, &in->load, e);
+    nst_vec_push(in->f->arena, &in->value, value);
+    return value;
+}
+
+static void inline_into(NstFuser *f, const NstNest *producer, NstNest *consumer)
+{
+    Inliner in = {.f = f, .producer = producer, .out = &producer->out[0], .consumer = consumer};
+    for (uint32_t k = 0; k < consumer->n_lets; k++) {
+        NstIndexLet let = consumer->let[k];
+        let.value = nst_expr_rewrite(f->exprs, let.value, inline_node, &in);
+        nst_vec_push(f->arena, &in.lets, let);
+    }
+    nst_fuse_rewrite(f, consumer, inline_node, &in);
+    consumer->let = in.lets.at;
+    consumer->n_lets = in.lets.n;
+    consumer->origin = nst_origin_merge(f->module->origins, producer->origin, consumer->origin);
+}
+
+/* Index-lets run before the reduction and whatever the guard says: then the place of reading must be known there. */
+static bool lets_may_move(NstFuser *f, const NstNest *producer, const NstNest *consumer)
+{
+    if (!producer->n_lets) return true;
+    if (consumer->guard.i || consumer->n_states) return false;
+    NstExpr load[8];
+    uint32_t n = nst_fuse_loads(f, consumer, producer->out[0].buffer, load, 8);
+    return n <= 8;
+}
+
+/* All nests of a group that read the buffer must take the producer; *why says what one minds. */
+static bool group_takes(NstFuser *f, const NstNest *producer, const NstGroup *group, uint32_t n_readers,
+                        const char **why)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        if (!nest) {
+            if (!group_takes(f, producer, group->items.at[k].group, n_readers, why)) return false;
+            continue;
+        }
+        if (!nst_fuse_loads(f, nest, producer->out[0].buffer, NULL, 0)) continue;
+        if (!nst_fuse_inline_pays(f, producer, nest, n_readers, why)) return false;
+        *why = "its gathered index would be read inside a reduction";
+        if (!lets_may_move(f, producer, nest)) return false;
+    }
+    return true;
+}
+
+static void inline_into_group(NstFuser *f, const NstNest *producer, NstGroup *group)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        NstNest *nest = group->items.at[k].nest;
+        if (!nest)
+            inline_into_group(f, producer, group->items.at[k].group);
+        else if (nst_fuse_loads(f, nest, producer->out[0].buffer, NULL, 0))
+            inline_into(f, producer, nest);
+    }
+    group->origin = nst_origin_merge(f->module->origins, producer->origin, group->origin);
+}
+
+static bool is_symbol_source(const NstFuser *f, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < f->module->reads.n; k++)
+        if (f->module->reads.at[k].buffer.i == buffer.i) return true;
+    return false;
+}
+
+/* A map alone in its group whose one result is temporary, complete and its own. */
+static NstNest *inlinable(NstFuser *f, uint32_t at)
+{
+    NstNest *nest = nst_fuse_single(f->groups.at[at].group);
+    if (!nest || nest->n_states || nest->n_outs != 1 || nest->store_guard.i || nest->check.i) return NULL;
+    NstBuf buffer = nest->out[0].buffer;
+    if (nst_module_get(f->module, buffer)->role != NST_ROLE_TEMP || is_symbol_source(f, buffer)) return NULL;
+    if (nst_fuser_holds(&f->groups.at[at].reads, buffer)) return NULL;
+    if (!nst_fuse_plain_out(f, nest, &nest->out[0]) || nst_fuse_writers(f, buffer) != 1) return NULL;
+    return nest;
+}
+
+static bool inline_group(NstFuser *f, uint32_t at)
+{
+    NstNest *producer = inlinable(f, at);
+    if (!producer) return false;
+    NstBuf buffer = producer->out[0].buffer;
+    uint32_t n_readers = nst_fuse_readers(f, buffer);
+    const char *why = NULL;
+    for (uint32_t k = at + 1; k < f->groups.n; k++) {
+        if (!nst_fuser_holds(&f->groups.at[k].reads, buffer)) continue;
+        if (group_takes(f, producer, f->groups.at[k].group, n_readers, &why)) continue;
+        nst_fuse_refuse(f, at, why);
+        return false;
+    }
+    for (uint32_t k = at + 1; k < f->groups.n; k++)
+        if (nst_fuser_holds(&f->groups.at[k].reads, buffer)) {
+            inline_into_group(f, producer, f->groups.at[k].group);
+            nst_fuser_refresh(f, k);
+        }
+    nst_fuser_remove(f, at);
+    return true;
+}
+
+NstStatus nst_fuse_inline(NstFuser *f)
+{
+    for (uint32_t at = 0; at < f->groups.n;)
+        if (!inline_group(f, at)) at++;
+    return NST_OK;
+}
