@@ -163,7 +163,7 @@ static const NstNestOut *read_output(const NstFuser *f, const NstNest *producer,
 
 static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
 {
-    const char *why;
+    const char *why = NULL;
     NstNest *producer = nst_fuse_single(f->groups.at[from].group), *map = nst_fuse_single(f->groups.at[to].group);
     if (!producer || !map || !may_join(f, producer, map, &why)) {
         if (producer && map) nst_fuse_refuse(f, from, why);

@@ -9,7 +9,7 @@ typedef struct Inliner {
     const NstNest *producer;
     const NstNestOut *out;
     NstNest *consumer;
-    NST_VEC(NstIndexLet) lets; /* of the consumer, as they will be */
+    NST_VEC(NstIndexLet) lets;    /* of the consumer, as they will be */
     NST_VEC(NstExpr) load, value; /* loads replaced so far */
 } Inliner;
 

@@ -47,8 +47,7 @@ void nst_lower_reduce(NstLowering *lower, const NstNode *node)
     nest->lanes = (uint32_t)node->attr.reduce.lanes;
     add_states(lower, nest, &node->attr.reduce.combine);
     for (uint32_t k = 0; k < nest->n_states; k++) {
-        nest->state[k].step =
-            step_with(&reading, node, node->attr.reduce.combine.step[k], nest->n_states, NULL, index);
+        nest->state[k].step = step_with(&reading, node, node->attr.reduce.combine.step[k], nest->n_states, NULL, index);
         NstExpr value = nst_expr_arg(lower->exprs, nest->state[k].dtype, k);
         nst_lower_store(lower, nest, nst_lower_output(lower, node->out[k]), to, value);
     }
@@ -81,8 +80,8 @@ void nst_lower_prefix(NstLowering *lower, const NstNode *node)
     before[scan] = reverse ? nst_dim_sub(dims, last, first) : first;
     from[scan] = exclusive ? before[scan] : index[scan];
     NstExpr *state = NST_NEW_ARRAY(lower->arena, NstExpr, m);
-    NstExpr at_start =
-        nst_expr_binary(lower->exprs, NST_OP_EQ, nst_expr_index(lower->exprs, t), nst_expr_int(lower->exprs, NST_I64, 0));
+    NstExpr at_start = nst_expr_binary(lower->exprs, NST_OP_EQ, nst_expr_index(lower->exprs, t),
+                                       nst_expr_int(lower->exprs, NST_I64, 0));
     for (uint32_t k = 0; k < m; k++) {
         NstBuf buffer = nst_lower_output(lower, node->out[k]);
         NstDtype dtype = nst_value_type(lower->graph, node->out[k])->dtype;
@@ -167,9 +166,9 @@ void nst_lower_contract(NstLowering *lower, const NstNode *node)
     nest->state[0].identity =
         nst_dtype_is_float(type) ? nst_expr_float(exprs, type, 0.0) : nst_expr_int(exprs, type, 0);
     nest->state[0].merge = nst_expr_binary(exprs, NST_OP_ADD, sum, nst_expr_arg(exprs, type, 1));
-    nest->state[0].step = nst_dtype_is_float(type)
-                              ? nst_expr_ternary(exprs, NST_OP_FMA, product, last, sum)
-                              : nst_expr_binary(exprs, NST_OP_ADD, sum, nst_expr_binary(exprs, NST_OP_MUL, product, last));
+    nest->state[0].step = nst_dtype_is_float(type) ? nst_expr_ternary(exprs, NST_OP_FMA, product, last, sum)
+                                                   : nst_expr_binary(exprs, NST_OP_ADD, sum,
+                                                                     nst_expr_binary(exprs, NST_OP_MUL, product, last));
     nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), to, sum);
     nst_read_finish(&reading);
     nst_lower_add(lower, nest);

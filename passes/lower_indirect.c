@@ -40,8 +40,7 @@ void nst_lower_gather(NstLowering *lower, const NstNode *node)
     for (int k = 0; k < n_picked; k++) pick[batch + k] = at[axis + k];
     NstExpr element = nst_read_value(&reading, node->in[1], pick);
     Position position = position_of(&reading, element, node->attr.gather.mode, data->shape[axis], node->origin);
-    for (int k = 0; k < data->rank; k++)
-        from[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
+    for (int k = 0; k < data->rank; k++) from[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
     NstExpr value = nst_read_value(&reading, node->in[0], from);
     if (position.inside.i)
         value = nst_expr_ternary(lower->exprs, NST_OP_SELECT, position.inside, value,
@@ -102,8 +101,7 @@ void nst_lower_scatter(NstLowering *lower, const NstNode *node)
     }
     NstExpr element = nst_read_value(&reading, node->in[1], node->attr.scatter.elementwise ? at : at + axis);
     Position position = position_of(&reading, element, node->attr.scatter.mode, data->shape[axis], node->origin);
-    for (int k = 0; k < data->rank; k++)
-        to[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
+    for (int k = 0; k < data->rank; k++) to[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
     NstExpr value = nst_read_value(&reading, node->in[2], at);
     if (node->attr.scatter.combine.i) {
         NstExpr pair[2] = {nst_expr_load(lower->exprs, data->dtype, buffer, to, (uint32_t)data->rank), value};

@@ -55,8 +55,9 @@ typedef struct NstNest {
     NstIndexLet *let;
     NstExpr guard;       /* none = true; bool over axis and reduction vars: a false one contributes nothing */
     NstExpr store_guard; /* none = true; bool over axis vars: a false one stores nothing (concat pieces, scatter) */
-    uint32_t lanes; /* 0 or 1: in order; else states by the innermost reduction index modulo lanes, then a tree (ir/order.h) */
-    NstExpr check;  /* none = nothing to assert; bool: false is NST_E_ASSERT with message */
+    uint32_t
+        lanes; /* 0 or 1: in order; else states by the innermost reduction index modulo lanes, then a tree (ir/order.h) */
+    NstExpr check; /* none = nothing to assert; bool: false is NST_E_ASSERT with message */
     const char *message;
     NstState *state;
     NstNestOut *out;

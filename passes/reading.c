@@ -255,8 +255,7 @@ static NstExpr read_pad(NstReading *reading, const NstNode *node, const NstDim *
     const NstType *in = nst_value_type(lower->graph, node->in[0]);
     NstDim in_index[NST_MAX_RANK];
     NstExpr inside = {0};
-    for (int k = 0; k < in->rank; k++)
-        in_index[k] = pad_index(lower, &node->attr, k, in->shape[k], index[k], &inside);
+    for (int k = 0; k < in->rank; k++) in_index[k] = pad_index(lower, &node->attr, k, in->shape[k], index[k], &inside);
     NstExpr value = nst_read_value(reading, node->in[0], in_index);
     if (!inside.i) return value;
     return nst_expr_ternary(lower->exprs, NST_OP_SELECT, inside, value, padding_value(reading, node));
@@ -316,16 +315,14 @@ NstExpr nst_read_view(NstReading *reading, const NstNode *node, const NstDim *in
     case NST_PRIM_CONST: return nst_expr_const(lower->exprs, out->dtype, node->attr.constant.splat);
     case NST_PRIM_IOTA: return nst_expr_index(lower->exprs, index[0]);
     case NST_PRIM_DIM_VALUE: return nst_expr_index(lower->exprs, node->attr.dim_value.dim);
-    case NST_PRIM_RESHAPE:
-        reshape_index(lower, nst_value_type(lower->graph, node->in[0]), out, index, in_index);
-        break;
+    case NST_PRIM_RESHAPE: reshape_index(lower, nst_value_type(lower->graph, node->in[0]), out, index, in_index); break;
     case NST_PRIM_PERMUTE:
         for (int k = 0; k < out->rank; k++) in_index[node->attr.permute.order[k]] = index[k];
         break;
     case NST_PRIM_EXPAND:
         for (int k = 0; k < out->rank; k++)
-            in_index[k] = nst_read_broadcast(lower, index[k], nst_value_type(lower->graph, node->in[0])->shape[k],
-                                             out->shape[k]);
+            in_index[k] =
+                nst_read_broadcast(lower, index[k], nst_value_type(lower->graph, node->in[0])->shape[k], out->shape[k]);
         break;
     case NST_PRIM_SLICE: slice_index(reading, node, index, in_index); break;
     case NST_PRIM_PAD: return read_pad(reading, node, index);

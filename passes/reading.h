@@ -12,8 +12,8 @@ typedef struct NstLowering {
     NstDims *dims;
     NstExprs *exprs;
     NstArena *arena;
-    NstBuf *buffer_of; /* by value: where it is stored; none = a view, or not lowered yet */
-    NstVal *stands_for; /* by value: a region's parameter or result that is another value */
+    NstBuf *buffer_of;   /* by value: where it is stored; none = a view, or not lowered yet */
+    NstVal *stands_for;  /* by value: a region's parameter or result that is another value */
     uint32_t *result_of; /* by value: 1 + number of the first result it is; 0 = none */
 } NstLowering;
 

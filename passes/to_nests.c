@@ -66,8 +66,7 @@ void nst_lower_store(NstLowering *lower, NstNest *nest, NstBuf buffer, const Nst
     if (!nest->out) nest->out = NST_NEW_ARRAY(lower->arena, NstNestOut, NST_LOWER_MAX_OUTS);
     NST_ASSERT(nest->n_outs < NST_LOWER_MAX_OUTS);
     uint32_t rank = (uint32_t)nst_module_get(lower->module, buffer)->buffer.rank;
-    nest->out[nest->n_outs++] =
-        (NstNestOut){buffer, rank, nst_copy(lower->arena, index, rank * sizeof *index), value};
+    nest->out[nest->n_outs++] = (NstNestOut){buffer, rank, nst_copy(lower->arena, index, rank * sizeof *index), value};
 }
 
 NstGroup *nst_lower_add(NstLowering *lower, NstNest *nest)

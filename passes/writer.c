@@ -151,8 +151,8 @@ static void merge_lanes(NstWriter *w, NstBlock *block, const NstNest *nest, cons
     uint32_t m = nest->n_states;
     for (int64_t h = nest->lanes / 2; h >= 1; h /= 2) {
         NstDim at;
-        NstBlock *body = nst_writer_loop(w, block, "l", nst_dim_const(dims, 0), nst_dim_const(dims, h), 1,
-                                         NST_FOR_SERIAL, 0, &at);
+        NstBlock *body =
+            nst_writer_loop(w, block, "l", nst_dim_const(dims, 0), nst_dim_const(dims, h), 1, NST_FOR_SERIAL, 0, &at);
         NstDim far = nst_dim_add_const(dims, at, h);
         NstExpr *side = NST_NEW_ARRAY(w->kernel->arena, NstExpr, 2 * m);
         for (uint32_t k = 0; k < m; k++) {

@@ -1,0 +1,147 @@
+/* support_module.c: see support_module.h. */
+#include "tests/unit/support_module.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/unit/support_codegen.h"
+#include "tests/unit/support_nest.h"
+
+typedef struct Runner {
+    NstCtx *ctx;
+    const ModuleCase *test;
+    NstModule *module;
+    const NstTarget *target;
+    int threads;
+    int64_t *sym; /* by symbol */
+    uint32_t n_syms;
+    void **data; /* by module buffer */
+    size_t *bytes;
+} Runner;
+
+static void set_sizes(Runner *r)
+{
+    const char *p = r->test->sizes ? r->test->sizes : "";
+    while (*p) {
+        size_t n = strcspn(p, "=");
+        NstSym sym = nst_dims_find_sym(r->module->dims, p, n);
+        cr_assert(sym.i, "no symbol in '%s'", p);
+        r->sym[sym.i] = strtol(p + n + 1, NULL, 10);
+        p += strcspn(p, " ");
+        while (*p == ' ') p++;
+    }
+}
+
+static void fill(Runner *r, const NstModuleBuffer *item, void *data, size_t elements, size_t bytes)
+{
+    NstDtype dtype = item->buffer.dtype;
+    if (item->role == NST_ROLE_CONST) {
+        memcpy(data, r->module->consts.at[item->index].data, bytes);
+    } else if (item->role == NST_ROLE_INPUT && r->test->index_limit && nst_dtype_is_int(dtype)) {
+        for (size_t k = 0; k < elements; k++) {
+            int64_t value = (int64_t)((k * 7 + r->test->seed * 13 + item->index) % (uint64_t)r->test->index_limit);
+            nst_scalar_store(dtype, (char *)data + k * (size_t)nst_dtype_info(dtype)->bytes, (NstScalar){.i = value});
+        }
+    } else if (item->role == NST_ROLE_INPUT) {
+        support_fill(dtype, data, elements, r->test->seed + item->index);
+    } else {
+        memset(data, 0xa5, bytes); /* nothing may depend on it */
+    }
+}
+
+static void *buffer_data(Runner *r, NstBuf buffer)
+{
+    if (r->data[buffer.i]) return r->data[buffer.i];
+    const NstModuleBuffer *item = nst_module_get(r->module, buffer);
+    int64_t elements;
+    NstStatus status =
+        nst_dim_eval(r->ctx, r->module->dims, item->buffer.layout.elements, r->sym, r->n_syms, &elements);
+    cr_assert_eq(status, NST_OK, "%s", r->ctx->error);
+    r->bytes[buffer.i] = (size_t)elements * (size_t)nst_dtype_info(item->buffer.dtype)->bytes;
+    r->data[buffer.i] = nst_alloc_aligned(r->ctx->arena, r->bytes[buffer.i] + 64, 64);
+    fill(r, item, r->data[buffer.i], (size_t)elements, r->bytes[buffer.i]);
+    return r->data[buffer.i];
+}
+
+static NstStatus run_kernel(Runner *r, const NstScheduled *s)
+{
+    const NstKernel *kernel = s->kernel;
+    int64_t *param = NST_NEW_ARRAY(r->ctx->arena, int64_t, kernel->params.n + 1);
+    Data data = {.n = s->n_args};
+    data.at = NST_NEW_ARRAY(r->ctx->arena, void *, s->n_args + 1);
+    data.bytes = NST_NEW_ARRAY(r->ctx->arena, size_t, s->n_args + 1);
+    for (uint32_t k = 0; k < s->n_args; k++) {
+        data.at[k] = buffer_data(r, s->arg[k]);
+        data.bytes[k] = r->bytes[s->arg[k].i];
+    }
+    for (uint32_t k = 0; k < kernel->params.n; k++) param[k] = r->sym[kernel->params.at[k].i];
+    NstStatus status;
+    if (r->threads == 0) {
+        NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma};
+        status = nst_kernel_interpret(r->ctx, kernel, &run);
+    } else {
+        Compiled compiled = support_compile(r->ctx, kernel, r->target, true);
+        NstErrorSlot error = {0};
+        status = support_run(r->ctx, &compiled, &data, param, r->threads, &error, NULL);
+        support_release(&compiled);
+    }
+    for (uint32_t k = 0; k < r->module->reads.n && status == NST_OK; k++)
+        for (uint32_t a = 0; a < s->n_args; a++)
+            if (s->arg[a].i == r->module->reads.at[k].buffer.i)
+                memcpy(&r->sym[r->module->reads.at[k].sym.i], data.at[a], sizeof(int64_t));
+    return status;
+}
+
+NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
+                             const NstPassOptions *options, int threads, ModuleRun *run)
+{
+    NstGraph *graph;
+    *run = (ModuleRun){0};
+    NST_TRY(nst_graph_parse(ctx, ctx->arena, test->text, strlen(test->text), &graph));
+    NST_TRY(nst_lower_graph(ctx, ctx->arena, graph, target, options, &run->module));
+    NST_TRY(nst_schedule_module(ctx, run->module, options, &run->kernel, &run->n_kernels));
+    Runner r = {.ctx = ctx, .test = test, .module = run->module, .target = target, .threads = threads};
+    r.n_syms = nst_dims_sym_count(graph->dims) + 1;
+    r.sym = NST_NEW_ARRAY(ctx->arena, int64_t, r.n_syms);
+    r.data = NST_NEW_ARRAY(ctx->arena, void *, run->module->buffers.n);
+    r.bytes = NST_NEW_ARRAY(ctx->arena, size_t, run->module->buffers.n);
+    set_sizes(&r);
+    for (uint32_t k = 0; k < run->n_kernels; k++) {
+        NstText text;
+        nst_text_init(&text, ctx->arena);
+        nst_kernel_print(&text, run->kernel[k].kernel);
+        if (getenv("NST_TEST_PRINT")) fprintf(stderr, "%s\n", nst_text_get(&text));
+        if (nst_kernel_verify(ctx, run->kernel[k].kernel) != NST_OK) return nst_note(ctx, "%s", nst_text_get(&text));
+        NST_TRY(run_kernel(&r, &run->kernel[k]));
+    }
+    run->n_results = nst_graph_region(graph, (NstRegionId){1})->results.n;
+    run->result = NST_NEW_ARRAY(ctx->arena, void *, run->n_results);
+    run->bytes = NST_NEW_ARRAY(ctx->arena, size_t, run->n_results);
+    for (uint32_t k = 1; k < run->module->buffers.n; k++) {
+        const NstModuleBuffer *item = &run->module->buffers.at[k];
+        if (item->role != NST_ROLE_OUTPUT) continue;
+        run->result[item->index] = buffer_data(&r, (NstBuf){k});
+        run->bytes[item->index] = r.bytes[k];
+    }
+    return NST_OK;
+}
+
+ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
+                             const NstPassOptions *options, int threads)
+{
+    ModuleRun run;
+    cr_assert_eq(support_try_module(ctx, test, target, options, threads, &run), NST_OK, "%s\n%s", test->text,
+                 ctx->error);
+    return run;
+}
+
+void support_same_results(const ModuleRun *a, const ModuleRun *b, const char *what)
+{
+    cr_assert_eq(a->n_results, b->n_results);
+    for (uint32_t k = 0; k < a->n_results; k++) {
+        cr_assert_eq(a->bytes[k], b->bytes[k]);
+        for (size_t at = 0; at < a->bytes[k]; at++)
+            cr_assert_eq(((const char *)a->result[k])[at], ((const char *)b->result[k])[at],
+                         "result %u differs at byte %zu of %zu: %s", k, at, a->bytes[k], what);
+    }
+}

@@ -1,0 +1,33 @@
+/* support_module.h: lowers a graph's text to kernels and runs them in order, interpreted or compiled. */
+#ifndef NST_TESTS_UNIT_SUPPORT_MODULE_H
+#define NST_TESTS_UNIT_SUPPORT_MODULE_H
+
+#include "passes/pass.h"
+
+typedef struct ModuleRun {
+    NstModule *module;
+    NstScheduled *kernel;
+    uint32_t n_kernels;
+    uint32_t n_results;
+    void **result;
+    size_t *bytes;
+} ModuleRun;
+
+typedef struct ModuleCase {
+    const char *text;    /* .nsg */
+    const char *sizes;   /* "n=5 m=3": the input symbols; NULL: none */
+    uint64_t seed;       /* of the inputs */
+    int64_t index_limit; /* integer inputs hold 0 .. index_limit - 1; 0 = as support_fill */
+} ModuleCase;
+
+/* Lowers, schedules, verifies and runs on seeded inputs; asserts success (Criterion).  threads 0: interpreted. */
+ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
+                             const NstPassOptions *options, int threads);
+/* The same, of which one step may fail: gives the status of the run. */
+NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
+                             const NstPassOptions *options, int threads, ModuleRun *run);
+
+/* Asserts that both runs gave the same bits; *a on failure names what differs. */
+void support_same_results(const ModuleRun *a, const ModuleRun *b, const char *what);
+
+#endif
