@@ -176,13 +176,18 @@ static bool is_arg(const NstExprs *exprs, NstExpr e, uint32_t slot)
     return node->op == NST_OP_ARG && node->ref == slot;
 }
 
-/* The factors of step = fma(a, b, state) or state + a * b. */
+/* The factors of step = fma(a, b, state), dot4(state, a, b) or state + a * b. */
 static bool product_of_step(const NstExprs *exprs, NstExpr step, NstExpr *a, NstExpr *b)
 {
     const NstExprNode *node = nst_expr(exprs, step);
     if (node->op == NST_OP_FMA && is_arg(exprs, node->arg[2], 0)) {
         *a = node->arg[0];
         *b = node->arg[1];
+        return true;
+    }
+    if (node->op == NST_OP_DOT4_U8S8 && is_arg(exprs, node->arg[0], 0)) {
+        *a = node->arg[1];
+        *b = node->arg[2];
         return true;
     }
     if (node->op != NST_OP_ADD) return false;

@@ -162,7 +162,7 @@ typedef struct NstContraction {
         cols[NST_MAX_RANK];  /* positions in nest->axis: in both / only a / only b */
     uint8_t k[NST_MAX_RANK]; /* positions in nest->reduce, in order */
 } NstContraction;
-/* True if the nest is: one state, step fma(a, b, state) or state + a*b, merge a+b. */
+/* True if the nest is: one state, step fma(a, b, state), dot4(state, a, b) or state + a*b, merge a+b. */
 bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction *contraction);
 
 #endif
