@@ -3,9 +3,10 @@
 #include "ir/order.h"
 #include "ir/text_graph.h"
 
+/* Operands start on the line of what stands before them: the next line's %name is the next statement's. */
 static NstStatus read_operands(NstGraphReader *r, NstStatement *s)
 {
-    nst_graph_read_space(r);
+    while (*r->p == ' ' || *r->p == '\t') r->p++;
     while (*r->p == '%' || strncmp(r->p, "none", 4) == 0) {
         NstVal value = {0};
         if (!nst_graph_read_try_word(r, "none")) NST_TRY(nst_graph_read_value(r, &value));
