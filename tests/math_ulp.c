@@ -19,6 +19,10 @@ static inline double ulp_f32(float got, double exact, double flush)
         uint64_t i;
     } at = {exact}, unit;
     uint64_t exponent = at.i >> 52 & 2047;
+    if ((double)got == exact && (got != 0 || !signbit(got) == !signbit(exact))) return 0;
+    if (got == 0 && fabs(exact) < flush) return 0;
+    if (isinf(got) && fabs(exact) >= 0x1p128 && (got > 0) == (exact > 0)) return 0;
+    if (isnan(got) && isnan(exact)) return 0;
     if (exponent - (1023 - 126) >= 253 || got == 0) return math_ulp(got, exact, NST_F32, flush);
     unit.i = (2046 - (exponent - 23)) << 52;
     return fabs(got - exact) * unit.f;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loops are compiled for AVX2 and FMA too; which copy runs is chosen at load time.  Without fma hardware fmaf comes
+/* The loops are compiled for AVX2 with FMA and for AVX-512 too; which copy runs is chosen at load time.  Without fma hardware fmaf comes
  * from libm: the same bits, slower. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -12,7 +12,7 @@
 #endif
 #endif
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(NO_CLONES)
-#define CLONES __attribute__((target_clones("arch=haswell", "default")))
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define CLONES
 #endif
