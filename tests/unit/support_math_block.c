@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loops are compiled for AVX2 with FMA and for AVX-512 too; which copy runs is chosen at load time.  Without fma hardware fmaf comes
- * from libm: the same bits, slower. */
+/* The loops are compiled for AVX2 with FMA and for AVX-512 too; which copy runs is chosen at load time.  Without fma
+ * hardware fmaf comes from libm: the same bits, slower. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define NO_CLONES 1 /* a resolver runs before the sanitizer is ready */
