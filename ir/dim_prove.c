@@ -166,7 +166,7 @@ static bool eliminate_mod(Proof *p, NstDim coef, NstDim atom, NstDim rest, bool 
         depth - 1);
 }
 
-/* For c > 0: x - c + 1 <= c*floordiv(x, c) <= x. */
+/* For c > 0: x - c + 1 <= c*floordiv(x, c) <= x, and floordiv(x, c) <= x if x >= 0. */
 static bool eliminate_div(Proof *p, NstDim coef, NstDim atom, NstDim rest, bool up, int depth)
 {
     NstDims *dims = p->dims;
@@ -183,8 +183,8 @@ static bool eliminate_div(Proof *p, NstDim coef, NstDim atom, NstDim rest, bool 
     if (!nonneg(p, c, depth - 2)) return false;
     /* A symbolic c has to be a factor of the coefficient. */
     NstDim factor = nst_dim_floordiv(dims, coef, c);
-    if (nst_dim_mul(dims, factor, c).i != coef.i) return false;
-    return replaced(p, factor, bound, rest, depth);
+    if (nst_dim_mul(dims, factor, c).i == coef.i && replaced(p, factor, bound, rest, depth)) return true;
+    return !up && nonneg(p, x, depth - 2) && replaced(p, coef, x, rest, depth);
 }
 
 static bool eliminate_atom(Proof *p, NstDim dim, NstDim atom, int depth)
@@ -589,7 +589,8 @@ void nst_dims_assume_equal(NstDims *dims, NstDim a, NstDim b)
 void nst_dims_assume_nonneg(NstDims *dims, NstDim dim)
 {
     if (bounded_nonneg(dims, dim)) return;
-    nst_vec_push(dims->arena, &dims->nonneg, nst_dim_resolve(dims, dim));
+    dim = nst_dim_resolve(dims, dim); /* it may ask for proofs: not while the list is being extended */
+    nst_vec_push(dims->arena, &dims->nonneg, dim);
     dims->facts++;
 }
 

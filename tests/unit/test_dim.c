@@ -200,6 +200,8 @@ Test(dim, compares_through_bounds_of_indices)
         {"16*ceildiv(n, 16)", NST_DIM_GE, "n", NST_TRUE},
         {"ceildiv(n, 16)", NST_DIM_LE, "n", NST_TRUE},
         {"mod(n, 16)", NST_DIM_LE, "n", NST_TRUE},
+        {"floordiv(n, h)", NST_DIM_LE, "n", NST_TRUE},
+        {"w*floordiv(n, 3*h)", NST_DIM_LE, "w*n", NST_TRUE},
         {"mod(n, 16)", NST_DIM_LT, "16", NST_TRUE},
         {"n", NST_DIM_LT, "h", NST_UNKNOWN},
         {"n*h", NST_DIM_GE, "n", NST_TRUE},

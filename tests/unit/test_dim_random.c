@@ -286,13 +286,19 @@ static void check_subst(int at, NstDim dim, const int64_t *values)
                  nst_dims_sym_info(dims, sym)->name);
 }
 
-static void run_round(uint64_t seed, int count)
+/* A table, its symbols and points; gives the number of points. */
+static int start_round(uint64_t seed)
 {
     state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
     dims = nst_dims_new(ctx.arena);
     make_symbols();
-    int n_points = make_points();
+    return make_points();
+}
+
+static void run_round(uint64_t seed, int count)
+{
+    int n_points = start_round(seed);
     for (int e = 0; e < count && n_points > 0; e++) {
         n_tree = 0;
         int left = grow((int)between(2, 9)), right = grow((int)between(1, 6));
@@ -303,6 +309,43 @@ static void run_round(uint64_t seed, int count)
         check_compare(left, right, a, b, n_points);
     }
     nst_ctx_dispose(&ctx);
+}
+
+/* Assumes something that holds at some points, and drops the others. */
+static int assume_something(int n_points)
+{
+    n_tree = 0;
+    int left = grow((int)between(1, 3)), right = grow((int)between(1, 3)), kept = 0;
+    bool equal = next() % 2;
+    for (int k = 0; k < n_points; k++) {
+        int64_t x = 0, y = 0;
+        if (!value_of(left, point[k], &x) || !value_of(right, point[k], &y) || (equal ? x != y : x < y)) continue;
+        memmove(point[kept++], point[k], sizeof point[k]);
+    }
+    if (kept == 0) return n_points;
+    NstDim a = build(left), b = build(right);
+    if (equal)
+        nst_dims_assume_equal(dims, a, b);
+    else
+        nst_dims_assume_nonneg(dims, nst_dim_sub(dims, a, b));
+    return kept;
+}
+
+Test(dim_random, agrees_under_assumptions)
+{
+    for (uint64_t seed = 1000; seed <= 1000 + N_EXPRESSIONS / 40; seed++) {
+        int n_points = start_round(seed);
+        for (int k = 0; k < 3 && n_points > 0; k++) n_points = assume_something(n_points);
+        for (int e = 0; e < 20 && n_points > 0; e++) {
+            n_tree = 0;
+            int left = grow((int)between(1, 5)), right = grow((int)between(1, 5));
+            NstDim a = build(left), b = build(right), resolved = nst_dim_resolve(dims, a);
+            for (int k = 0; k < n_points; k++) check_value(left, a, point[k]);
+            for (int k = 0; k < n_points; k++) check_value(left, resolved, point[k]);
+            check_compare(left, right, a, b, n_points);
+        }
+        nst_ctx_dispose(&ctx);
+    }
 }
 
 Test(dim_random, agrees_with_plain_evaluation)
