@@ -1,5 +1,6 @@
 /* loop.c: building, copying and walking kernels of the loop-nest IR. */
 #include "ir/loop.h"
+#include "ir/base/status.h"
 
 /* --- kernels ------------------------------------------------------------------------------------------------- */
 
@@ -394,7 +395,7 @@ static NstStmt *clone_stmt(Cloner *c, const NstStmt *stmt)
     return copy;
 }
 
-NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstDim *sym_value, uint32_t n_syms, bool fresh)
+static Cloner make_cloner(NstKernel *kernel, const NstDim *sym_value, uint32_t n_syms, bool fresh)
 {
     NstArena *arena = kernel->arena;
     Cloner c = {.kernel = kernel, .fresh = fresh, .n_lets = kernel->lets.n, .n_buffers = kernel->buffers.n};
@@ -408,7 +409,31 @@ NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstDim *sy
         c.let_id = NST_NEW_ARRAY(arena, uint32_t, c.n_lets);
         c.buffer_id = NST_NEW_ARRAY(arena, uint32_t, c.n_buffers);
     }
+    return c;
+}
+
+NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstDim *sym_value, uint32_t n_syms, bool fresh)
+{
+    Cloner c = make_cloner(kernel, sym_value, n_syms, fresh);
     return clone_stmt(&c, stmt);
+}
+
+NstBlock nst_block_clone(NstKernel *kernel, const NstBlock *block, const NstDim *sym_value, uint32_t n_syms, bool fresh)
+{
+    Cloner c = make_cloner(kernel, sym_value, n_syms, fresh);
+    return clone_block(&c, block);
+}
+
+void nst_block_splice(NstKernel *kernel, NstBlock *block, uint32_t at, uint32_t n_removed, NstStmt *const *stmt,
+                      uint32_t n_inserted)
+{
+    NST_ASSERT(at <= block->n && n_removed <= block->n - at);
+    NstBlock result = {0};
+    nst_vec_reserve(kernel->arena, &result, block->n - n_removed + n_inserted);
+    for (uint32_t k = 0; k < at; k++) nst_block_add(kernel, &result, block->at[k]);
+    for (uint32_t k = 0; k < n_inserted; k++) nst_block_add(kernel, &result, stmt[k]);
+    for (uint32_t k = at + n_removed; k < block->n; k++) nst_block_add(kernel, &result, block->at[k]);
+    *block = result;
 }
 
 NstKernel *nst_kernel_clone(NstArena *arena, const NstKernel *kernel)

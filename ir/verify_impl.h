@@ -37,6 +37,7 @@ typedef struct NstVerifier {
     uint32_t parallel, n_parallel; /* number of the parallel loop around; 0 = none */
     const NstFor *vector;          /* the vector loop around */
     bool in_while;                 /* a break may stand here */
+    int maybe_dead;                /* ifs and loops that never run around: what stands here may never be reached */
     int depth;
     NstStatus status; /* of a walk over an expression */
 } NstVerifier;

@@ -136,7 +136,10 @@ static NstStatus check_for(NstVerifier *v, const NstFor *loop)
     if (loop->kind == NST_FOR_PARALLEL) v->parallel = ++v->n_parallel;
     if (loop->kind == NST_FOR_VECTOR) v->vector = loop;
     v->in_while = false;
+    bool never = nst_dim_compare(v->kernel->dims, loop->begin, NST_DIM_GE, loop->end) == NST_TRUE;
+    v->maybe_dead += never;
     NST_TRY(check_block(v, &loop->body));
+    v->maybe_dead -= never;
     v->in_while = in_while;
     v->vector = vector;
     v->parallel = parallel;
@@ -257,8 +260,11 @@ static NstStatus check_call(NstVerifier *v, const NstStmt *stmt)
 static NstStatus check_if(NstVerifier *v, const NstStmt *stmt)
 {
     NST_TRY(nst_verify_expr(v, stmt->u.branch.condition, NST_BOOL, "the condition"));
+    v->maybe_dead++;
     NST_TRY(check_block(v, &stmt->u.branch.then));
-    return check_block(v, &stmt->u.branch.otherwise);
+    NST_TRY(check_block(v, &stmt->u.branch.otherwise));
+    v->maybe_dead--;
+    return NST_OK;
 }
 
 static NstStatus check_barrier(NstVerifier *v)
