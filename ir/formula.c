@@ -322,6 +322,8 @@ static NstStatus parse_plain_name(Parser *parser, Name name, Tree **out)
     NstDtype type;
     Literal literal = {0};
     if (arg_slot(name, &slot) && slot < parser->n_args) {
+        if (parser->arg_type[slot] == NST_DTYPE_NONE)
+            return nst_formula_fail(parser, NST_E_TYPE, at, "operand '%.*s' has no value", (int)name.n, name.at);
         *out = nst_formula_leaf(parser, nst_expr_arg(parser->exprs, parser->arg_type[slot], slot), at);
     } else if (is_text(name, "true") || is_text(name, "false")) {
         *out = nst_formula_leaf(parser, nst_expr_int(parser->exprs, NST_BOOL, name.at[0] == 't'), at);

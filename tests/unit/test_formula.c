@@ -166,6 +166,8 @@ Test(formula, errors_name_the_place)
     TYPE("convert<str>(a)", "'convert' from f32 to str");
     TYPE("200i8", "literal 200 does not fit i8");
     TYPE("-1u8", "does not fit u8");
+    const NstDtype absent[2] = {NST_F32, NST_DTYPE_NONE};
+    expect_error("a + b", absent, 2, NST_F32, NST_E_TYPE, "column 5: operand 'b' has no value");
     expect_error("a < a", mixed, 4, NST_F32, NST_E_TYPE, "the formula gives b1 where f32 is needed");
     expect_error("a", mixed, 4, NST_I32, NST_E_TYPE, "the formula gives f32 where i32 is needed");
 #undef PARSE
