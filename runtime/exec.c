@@ -290,6 +290,7 @@ static NstStatus ready(NstCtx *ctx, NstExec *exec, const NstKernelFn *function)
     exec->n_syms = nst_dims_sym_count(plan->dims) + 1;
     for (uint32_t k = 0; k < plan->inputs.n; k++) exec->n_in_dims += (uint32_t)plan->inputs.at[k].type.rank;
     NST_TRY(check_steps(ctx, exec));
+    NST_CHECK(ctx, function || plan->code_bytes != 0 || plan->kernels.n == 0, NST_E_INVALID, "the plan has no code");
     NST_TRY(alloc_packed(ctx, plan));
     if (!function) NST_TRY(nst_os_map_code(ctx, plan->code, plan->code_bytes, &exec->code));
     nst_sizes_of_plan(&exec->sizes, plan->arena, plan);

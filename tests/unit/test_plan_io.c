@@ -1,0 +1,198 @@
+/* test_plan_io.c: runtime/plan_io.h: what is written reads back; damaged bytes are a status. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include "runtime/plan_io.h"
+#include "tests/unit/support_plan.h"
+
+static NstCtx ctx;
+static NstPlan *plan;
+
+static void begin(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    plan = nst_test_plan_new(ctx.arena);
+}
+
+static void end(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(plan_io, .init = begin, .fini = end, .timeout = 60);
+
+/* One of everything. */
+static void make_plan(void)
+{
+    static const char *const texts[] = {"?", "add1 (Add)"};
+    static const float weight[3] = {1, 2, 3};
+    NstDims *dims = plan->dims;
+    NstDim n = nst_test_dim(plan, "n"), m = nst_test_dim(plan, "m");
+    NstSym late = nst_dims_new_sym(dims, NST_SYM_VALUE, "late", 0, 10), ns = nst_dims_find_sym(dims, "n", 1);
+    nst_dims_new_sym(dims, NST_SYM_INDEX, "i", 0, 5);
+    nst_dims_sym(dims, ns)->multiple = 2;
+    NstDim size = nst_dim_max(dims, nst_dim_floordiv(dims, nst_dim_mul(dims, n, m), nst_dim_add_const(dims, m, 3)),
+                              nst_dim_mod(dims, n, nst_dim_const(dims, 7)));
+    uint32_t x = nst_test_buffer(plan, "x", NST_PLACE_INPUT, 0, n),
+             w = nst_test_buffer(plan, "w", NST_PLACE_CONST, 0, nst_dim_const(dims, 3));
+    uint32_t p = nst_test_buffer(plan, "p", NST_PLACE_CONST, 1, nst_dim_const(dims, 3));
+    uint32_t t = nst_test_buffer(plan, "t", NST_PLACE_ARENA, 0, size),
+             a = nst_test_buffer(plan, "a", NST_PLACE_ALIAS, t, m);
+    uint32_t y = nst_test_buffer(plan, "y", NST_PLACE_OUTPUT, 0, nst_dim_min(dims, n, nst_dim_sym(dims, late)));
+    plan->buffers.at[t].dtype = NST_I64;
+    plan->buffers.at[t].last = 3;
+    plan->buffers.at[a].dtype = NST_BOOL;
+    nst_vec_push(ctx.arena, &plan->constants, ((NstPlanConst){.dtype = NST_F32, .data = weight, .bytes = 12}));
+    nst_vec_push(ctx.arena, &plan->constants, ((NstPlanConst){.dtype = NST_F32, .bytes = 12, .packed = true}));
+    nst_test_port(plan, false, "x", x);
+    nst_test_port(plan, true, "y", y);
+    nst_test_kernel(plan, "pack", false);
+    uint32_t k = nst_test_kernel(plan, "main", true);
+    NstPlanKernel *kernel = &plan->kernels.at[k];
+    *kernel = (NstPlanKernel){"main",
+                              "add1 (Add)",
+                              "its reader is a loop",
+                              32,
+                              size,
+                              n,
+                              2,
+                              2,
+                              true,
+                              nst_dim_mul(dims, n, n),
+                              2,
+                              texts,
+                              1,
+                              texts,
+                              5,
+                              6};
+    plan->kernels.at[0].n_args = 2;
+    nst_test_step(plan, 0, (uint32_t[]){w, p, UINT32_MAX}, NULL);
+    nst_vec_push(ctx.arena, &plan->prepack, nst_vec_pop(&plan->steps));
+    nst_test_step(plan, k, (uint32_t[]){x, t, UINT32_MAX}, (NstSym[]){ns, late, {0}});
+    uint32_t *buffers = nst_copy(ctx.arena, (uint32_t[]){t, a, p}, 12);
+    nst_vec_push(ctx.arena, &plan->steps,
+                 ((NstPlanStep){.kind = NST_STEP_READ,
+                                .n_buffers = 1,
+                                .buffer = buffers,
+                                .n_syms = 1,
+                                .sym = nst_copy(ctx.arena, &late, 4)}));
+    nst_vec_push(ctx.arena, &plan->steps,
+                 ((NstPlanStep){.kind = NST_STEP_IF, .n_buffers = 1, .buffer = buffers + 1, .n_then = 1, .n_else = 1}));
+    nst_vec_push(ctx.arena, &plan->steps,
+                 ((NstPlanStep){.kind = NST_STEP_CHECK, .a = n, .b = m, .text = "must agree"}));
+    nst_vec_push(ctx.arena, &plan->steps, ((NstPlanStep){.kind = NST_STEP_CHECK, .a = size, .b = m, .text = ""}));
+    nst_test_step(plan, k, (uint32_t[]){p, y, UINT32_MAX}, (NstSym[]){ns, late, {0}});
+    static const char code[100] = "code";
+    plan->code = code;
+    plan->code_bytes = sizeof code;
+    plan->compile_ns = 1234;
+}
+
+static unsigned char *written(const NstPlan *from, size_t *n)
+{
+    NstPart *parts;
+    int n_parts;
+    cr_assert_eq(nst_plan_write(&ctx, ctx.arena, from, &parts, &n_parts), NST_OK);
+    *n = 0;
+    for (int k = 0; k < n_parts; k++) *n += parts[k].size;
+    unsigned char *bytes = nst_alloc_aligned(ctx.arena, *n, 64), *at = bytes;
+    for (int k = 0; k < n_parts; k++) {
+        if (parts[k].size != 0) memcpy(at, parts[k].at, parts[k].size);
+        at += parts[k].size;
+    }
+    return bytes;
+}
+
+static const char *printed(const NstPlan *from)
+{
+    NstText text;
+    nst_text_init(&text, ctx.arena);
+    nst_plan_print(&text, from);
+    return nst_text_get(&text);
+}
+
+Test(plan_io, reads_back_what_was_written)
+{
+    make_plan();
+    size_t n, again;
+    unsigned char *bytes = written(plan, &n);
+    NstPlan *back;
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, n, &back), NST_OK, "%s", ctx.error);
+    cr_assert_str_eq(printed(back), printed(plan));
+    cr_assert_eq(back->compile_ns, 1234);
+    cr_assert_str_eq(back->kernels.at[1].origin_text[1], "add1 (Add)");
+    cr_assert_eq(memcmp(back->code, "code", 5), 0);
+    cr_assert_eq(memcmp(back->constants.at[0].data, plan->constants.at[0].data, 12), 0);
+    cr_assert_eq(nst_dims_sym_info(back->dims, nst_dims_find_sym(back->dims, "n", 1))->multiple, 2);
+    cr_assert_eq(nst_dims_find_sym(back->dims, "i", 1).i, 0);
+    unsigned char *second = written(back, &again);
+    cr_assert_eq(again, n);
+    cr_assert_eq(memcmp(bytes, second, n), 0);
+}
+
+Test(plan_io, constants_that_were_packed_are_left_out)
+{
+    make_plan();
+    size_t with, without;
+    written(plan, &with);
+    plan->prepack.n = 0;
+    plan->constants.at[1].data = plan->constants.at[0].data;
+    unsigned char *bytes = written(plan, &without);
+    NstPlan *back;
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, without, &back), NST_OK, "%s", ctx.error);
+    cr_assert_null(back->constants.at[0].data);
+    cr_assert_not_null(back->constants.at[1].data);
+}
+
+/* Reads what may be damaged: any status but no crash; what is accepted can be written and printed. */
+static void read_damaged(const unsigned char *bytes, size_t n)
+{
+    NstCtx own;
+    NstPlan *back;
+    cr_assert_eq(nst_ctx_init(&own), NST_OK);
+    unsigned char *copy = nst_alloc_aligned(own.arena, n, 64);
+    memcpy(copy, bytes, n);
+    NstStatus status = nst_plan_read(&own, own.arena, copy, n, &back);
+    if (status == NST_OK) {
+        NstPart *parts;
+        int n_parts;
+        NstText text;
+        nst_text_init(&text, own.arena);
+        nst_plan_print(&text, back);
+        cr_assert_eq(nst_plan_write(&own, own.arena, back, &parts, &n_parts), NST_OK);
+    } else {
+        cr_assert_eq(status, NST_E_PARSE);
+        cr_assert(strstr(own.error, "damaged: ") != NULL);
+    }
+    nst_ctx_dispose(&own);
+}
+
+Test(plan_io, no_damage_is_more_than_a_status)
+{
+    make_plan();
+    size_t n;
+    unsigned char *bytes = written(plan, &n);
+    for (size_t k = 0; k < n; k++) read_damaged(bytes, k);
+    static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+    for (size_t k = 0; k < n; k++) {
+        unsigned char old = bytes[k];
+        for (size_t v = 0; v < sizeof values; v++) {
+            bytes[k] = values[v];
+            read_damaged(bytes, n);
+        }
+        bytes[k] = old ^ 0x10;
+        read_damaged(bytes, n);
+        bytes[k] = old;
+    }
+}
+
+Test(plan_io, what_is_no_plan_says_so)
+{
+    NstPlan *back;
+    char *bytes = nst_alloc_aligned(ctx.arena, 128, 64);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, 128, &back), NST_E_PARSE);
+    cr_assert_str_eq(ctx.error, "the bytes of a plan are damaged: it does not begin as one");
+    nst_ctx_clear(&ctx);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, 0, &back), NST_E_PARSE);
+    nst_ctx_clear(&ctx);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes + 1, 64, &back), NST_E_INVALID);
+}
