@@ -92,8 +92,10 @@ struct NstGroup {
     bool serial; /* the common axes run in order and carry state through buffers (time loop): never parallel */
     NST_VEC(NstGroupItem) items;
     NST_VEC(NstBuf)
-    locals;                    /* module buffers that live within one iteration of the common axes: no arena memory;
+    locals; /* module buffers that live within one iteration of the common axes: no arena memory;
                                their leading n_axes indices are the common axes' vars and are dropped when scheduled */
+    struct NstTileSchedule
+        *tile; /* the register-tile schedule of its one nest, chosen by nst_prepare_tiles; NULL: another kind */
     const char *why_not_fused; /* with the next group: reason recorded by fusion, for dump-ir and the plan */
 };
 

@@ -53,8 +53,13 @@ typedef struct NstScheduled {
     const NstGroup *group;
 } NstScheduled;
 
-/* One kernel a group, in execution order [module's arena]. */
-NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduled **scheduled,
-                              uint32_t *n) NST_MUST_CHECK;
+/* One kernel a group, in execution order, and one for each group that packs constants before the first run, in order
+ * [module's arena].  Adds the groups that pack run-time operands to the module. */
+typedef struct NstScheduledList {
+    NstScheduled *at;
+    uint32_t n;
+} NstScheduledList;
+NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduledList *run,
+                              NstScheduledList *prepack) NST_MUST_CHECK;
 
 #endif

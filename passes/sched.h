@@ -52,6 +52,10 @@ typedef struct NstPacked {
  * nothing where reading in place is as good.  Rewrites the nest and the schedule. */
 NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *schedule);
 
+/* Chooses the register-tile schedule of every group that has one (group->tile), rewrites contractions of 8-bit integers to packed
+ * dot products, and packs column operands: puts pack nests before their users, and those of constants in module->prepack. */
+void nst_prepare_tiles(NstModule *module);
+
 /* Appends the nest, tiled as scheduled, to block.  The nest's first n_common axes are bound by the caller. */
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                         const NstTileSchedule *schedule) NST_MUST_CHECK;

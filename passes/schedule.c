@@ -1,22 +1,45 @@
 /* schedule.c: gives each group of a module its kernel: picks the kind of schedule by the group's form. */
 #include "passes/pass.h"
+#include "passes/strip.h"
 
-static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
+static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
 {
-    NST_TRY(nst_group_to_kernel(ctx, module, group, &result->kernel, &result->arg));
+    NstWriter w;
+    nst_writer_init(&w, module, group);
+    NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, group->items.at[0].nest, 0, group->tile));
+    nst_writer_finish(&w, &result->kernel, &result->arg);
+    return NST_OK;
+}
+
+static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, bool on, NstScheduled *result)
+{
+    if (on && group->tile)
+        NST_TRY(schedule_tile(ctx, module, group, result));
+    else if (on && nst_is_strip_group(module, group))
+        NST_TRY(nst_schedule_strip(ctx, module, group, &result->kernel, &result->arg));
+    else
+        NST_TRY(nst_group_to_kernel(ctx, module, group, &result->kernel, &result->arg));
     result->n_args = result->kernel->n_args;
     result->group = group;
     return NST_OK;
 }
 
-NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduled **scheduled,
-                              uint32_t *n)
+static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const *group, uint32_t n, bool on,
+                                 NstScheduledList *list)
 {
-    (void)options;
-    *n = module->groups.n;
-    *scheduled = NST_NEW_ARRAY(module->arena, NstScheduled, *n);
-    for (uint32_t k = 0; k < *n; k++)
-        if (schedule_group(ctx, module, module->groups.at[k], &(*scheduled)[k]) != NST_OK)
-            return nst_note(ctx, "kernel '%s'", module->groups.at[k]->name);
+    list->n = n;
+    list->at = NST_NEW_ARRAY(module->arena, NstScheduled, n);
+    for (uint32_t k = 0; k < n; k++)
+        if (schedule_group(ctx, module, group[k], on, &list->at[k]) != NST_OK)
+            return nst_note(ctx, "kernel '%s'", group[k]->name);
     return NST_OK;
+}
+
+NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduledList *run,
+                              NstScheduledList *prepack)
+{
+    bool on = nst_pass_on(options, NST_PASS_SCHEDULE);
+    if (on) nst_prepare_tiles(module);
+    NST_TRY(schedule_groups(ctx, module, module->prepack.at, module->prepack.n, on, prepack));
+    return schedule_groups(ctx, module, module->groups.at, module->groups.n, on, run);
 }

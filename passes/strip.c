@@ -27,7 +27,7 @@ bool nst_is_strip_group(NstModule *module, const NstGroup *group)
     NstContraction c;
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
-        if (!nest || nest->n_lets || nest->store_guard.i) return false;
+        if (!nest || nest->n_lets || nest->store_guard.i || nest->check.i) return false;
         contraction |= nst_nest_contraction(module, nest, &c);
     }
     int64_t lo, hi;

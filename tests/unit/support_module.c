@@ -92,6 +92,16 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
     return status;
 }
 
+static NstStatus verify_and_run(Runner *r, const NstScheduled *s)
+{
+    NstText text;
+    nst_text_init(&text, r->ctx->arena);
+    nst_kernel_print(&text, s->kernel);
+    if (getenv("NST_TEST_PRINT")) fprintf(stderr, "%s\n", nst_text_get(&text));
+    if (nst_kernel_verify(r->ctx, s->kernel) != NST_OK) return nst_note(r->ctx, "%s", nst_text_get(&text));
+    return run_kernel(r, s);
+}
+
 NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads, ModuleRun *run)
 {
@@ -99,21 +109,18 @@ NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
     *run = (ModuleRun){0};
     NST_TRY(nst_graph_parse(ctx, ctx->arena, test->text, strlen(test->text), &graph));
     NST_TRY(nst_lower_graph(ctx, ctx->arena, graph, target, options, &run->module));
-    NST_TRY(nst_schedule_module(ctx, run->module, options, &run->kernel, &run->n_kernels));
+    NstScheduledList scheduled, prepack;
+    NST_TRY(nst_schedule_module(ctx, run->module, options, &scheduled, &prepack));
+    run->kernel = scheduled.at;
+    run->n_kernels = scheduled.n;
     Runner r = {.ctx = ctx, .test = test, .module = run->module, .target = target, .threads = threads};
     r.n_syms = nst_dims_sym_count(graph->dims) + 1;
     r.sym = NST_NEW_ARRAY(ctx->arena, int64_t, r.n_syms);
     r.data = NST_NEW_ARRAY(ctx->arena, void *, run->module->buffers.n);
     r.bytes = NST_NEW_ARRAY(ctx->arena, size_t, run->module->buffers.n);
     set_sizes(&r);
-    for (uint32_t k = 0; k < run->n_kernels; k++) {
-        NstText text;
-        nst_text_init(&text, ctx->arena);
-        nst_kernel_print(&text, run->kernel[k].kernel);
-        if (getenv("NST_TEST_PRINT")) fprintf(stderr, "%s\n", nst_text_get(&text));
-        if (nst_kernel_verify(ctx, run->kernel[k].kernel) != NST_OK) return nst_note(ctx, "%s", nst_text_get(&text));
-        NST_TRY(run_kernel(&r, &run->kernel[k]));
-    }
+    for (uint32_t k = 0; k < prepack.n; k++) NST_TRY(verify_and_run(&r, &prepack.at[k]));
+    for (uint32_t k = 0; k < scheduled.n; k++) NST_TRY(verify_and_run(&r, &scheduled.at[k]));
     run->n_results = nst_graph_region(graph, (NstRegionId){1})->results.n;
     run->result = NST_NEW_ARRAY(ctx->arena, void *, run->n_results);
     run->bytes = NST_NEW_ARRAY(ctx->arena, size_t, run->n_results);

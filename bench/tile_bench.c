@@ -1,0 +1,172 @@
+/* tile_bench.c: times one register-tiled nest against the FMA peak of the same run.
+ *
+ * tile_bench FILE.nsl [--schedule "tile ..."] [--target NAME] [--no-pack] [--asm] [--print]
+ * FILE.nsl holds one plain nest; arguments are filled with small values.  Prints GFLOP/s (two operations an innermost
+ * step), the share of the peak, the schedule and the compile time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/peaks.h"
+#include "codegen/codegen.h"
+#include "ir/base/os.h"
+#include "passes/sched.h"
+#include "runtime/helpers.h"
+
+typedef struct Options {
+    const char *file, *schedule, *target;
+    bool pack, assembly, print;
+} Options;
+
+typedef struct Runnable {
+    NstKernelFn fn;
+    NstKernelArgs args;
+} Runnable;
+
+static void run_once(void *arg)
+{
+    Runnable *r = arg;
+    if (r->fn(&r->args)) abort();
+}
+
+static NstStatus prepare(NstCtx *ctx, const NstKernel *kernel, const NstTarget *target, void **data, Runnable *r)
+{
+    NstCode code;
+    NstCodegenOptions options = {0};
+    NST_TRY(nst_codegen_compile(ctx, ctx->arena, &kernel, 1, target, &options, &code));
+    NstMapping *map = NST_NEW(ctx->arena, NstMapping);
+    NST_TRY(nst_os_map_code(ctx, code.bytes, code.size, map));
+    int64_t scratch, shared;
+    NST_TRY(nst_kernel_code_memory(ctx, &code.kernel[0], NULL, &scratch, &shared));
+    union {
+        const unsigned char *at;
+        NstKernelFn fn;
+    } entry = {.at = map->at + code.kernel[0].entry};
+    r->fn = entry.fn;
+    r->args = (NstKernelArgs){.buffers = data, .threads = 1, .helpers = &nst_helpers};
+    r->args.scratch = nst_alloc_aligned(ctx->arena, (size_t)scratch + 64, 64);
+    r->args.shared = nst_alloc_aligned(ctx->arena, (size_t)shared + 64, 64);
+    r->args.error = NST_NEW(ctx->arena, NstErrorSlot);
+    r->args.cancel = NST_NEW(ctx->arena, int32_t);
+    printf("  %s: %zu bytes of code\n", kernel->name, code.size);
+    return NST_OK;
+}
+
+/* Memory for a kernel's arguments; those in `given` (by module buffer) are shared, others made and remembered there. */
+static NstStatus arguments(NstCtx *ctx, const NstKernel *kernel, const NstBuf *arg, void **given, void ***data)
+{
+    *data = NST_NEW_ARRAY(ctx->arena, void *, kernel->n_args);
+    for (uint32_t k = 0; k < kernel->n_args; k++) {
+        const NstBuffer *buffer = nst_kernel_buffer(kernel, (NstBuf){k + 1});
+        int64_t elements = 0;
+        NST_TRY(nst_dim_eval(ctx, kernel->dims, buffer->layout.elements, NULL, 0, &elements));
+        size_t bytes = (size_t)elements * (size_t)nst_dtype_info(buffer->dtype)->bytes;
+        if (!given[arg[k].i]) {
+            given[arg[k].i] = nst_alloc_aligned(ctx->arena, bytes + 4096, 4096);
+            for (size_t b = 0; b + 4 <= bytes && buffer->dtype == NST_F32; b += 4)
+                ((float *)given[arg[k].i])[b / 4] = (float)((b / 4) % 13) * 0.125f - 0.75f;
+        }
+        (*data)[k] = given[arg[k].i];
+    }
+    return NST_OK;
+}
+
+static double operations(NstCtx *ctx, NstModule *module, const NstNest *nest)
+{
+    double work = nest->n_reduce ? 2 : 1;
+    int64_t extent = 0;
+    for (uint32_t k = 0; k < nest->n_axes; k++)
+        if (nst_dim_eval(ctx, module->dims, nest->axis[k].extent, NULL, 0, &extent) == NST_OK) work *= (double)extent;
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        if (nst_dim_eval(ctx, module->dims, nest->reduce[k].extent, NULL, 0, &extent) == NST_OK) work *= (double)extent;
+    return work;
+}
+
+static NstStatus tile(NstCtx *ctx, NstModule *module, const Options *o, NstTileSchedule *schedule, NstPacked *packed,
+                      NstKernel **kernel, NstBuf **arg)
+{
+    NstNest *nest = module->groups.at[0]->items.at[0].nest;
+    NST_CHECK(ctx, nst_tile_schedule_choose(module, nest, 0, true, schedule), NST_E_UNSUPPORTED, "no vector axis");
+    if (o->schedule) NST_TRY(nst_tile_schedule_parse(ctx, o->schedule, schedule));
+    if (o->pack) *packed = nst_pack_columns(module, nest, 0, schedule);
+    NstWriter w;
+    nst_writer_init(&w, module, module->groups.at[0]);
+    NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, nest, 0, schedule));
+    nst_writer_finish(&w, kernel, arg);
+    return nst_kernel_verify(ctx, *kernel);
+}
+
+static NstStatus measure(NstCtx *ctx, Runnable *r, double work, const NstTarget *target)
+{
+    NstBenchCase cases[2] = {{.name = "kernel", .run = run_once, .arg = r, .work = work}};
+    NST_TRY(nst_peak_case(ctx, target->vector_bytes == 64 ? NST_PEAK_FMA_AVX512 : NST_PEAK_FMA_AVX2, &cases[1]));
+    NstBench bench;
+    NST_TRY(nst_bench_run(ctx, cases, 2, NST_BENCH_DEFAULT, &bench));
+    double rate = nst_bench_rate(&bench, 0), peak = nst_bench_rate(&bench, 1);
+    printf("  %.1f GFLOP/s, %.1f %% of the peak %.1f, best %.1f us, median %.1f us\n", rate, 100 * rate / peak, peak,
+           bench.times[0].best / 1e3, bench.times[0].median / 1e3);
+    nst_bench_dispose(&bench);
+    return NST_OK;
+}
+
+static NstStatus bench_file(NstCtx *ctx, void *arg)
+{
+    const Options *o = arg;
+    NstTarget target;
+    char *text;
+    size_t size;
+    NST_TRY(nst_target_parse(ctx, o->target, &target));
+    NST_TRY(nst_os_read_file(ctx, ctx->arena, o->file, 1 << 20, &text, &size));
+    NstKernel *plain, *kernel;
+    NstModule *module;
+    NST_TRY(nst_kernel_parse(ctx, ctx->arena, text, size, &plain));
+    NST_TRY(nst_kernel_to_module(ctx, ctx->arena, plain, &target, &module));
+    double work = operations(ctx, module, module->groups.at[0]->items.at[0].nest);
+    NstTileSchedule schedule;
+    NstPacked packed = {0};
+    NstBuf *arg_buffer;
+    NST_TRY(tile(ctx, module, o, &schedule, &packed, &kernel, &arg_buffer));
+    NstText out;
+    nst_text_init(&out, ctx->arena);
+    nst_tile_schedule_print(&out, &schedule);
+    nst_text_add(&out, "\n");
+    if (o->print) nst_kernel_print(&out, kernel);
+    if (o->assembly) NST_TRY(nst_codegen_assembly_text(ctx, kernel, &target, &(NstCodegenOptions){0}, &out));
+    printf("%s: %s", o->file, nst_text_get(&out));
+    void **given = NST_NEW_ARRAY(ctx->arena, void *, module->buffers.n), **data;
+    NST_TRY(arguments(ctx, kernel, arg_buffer, given, &data));
+    Runnable r;
+    int64_t start = nst_os_now_ns();
+    NST_TRY(prepare(ctx, kernel, &target, data, &r));
+    printf("  compiled in %.1f ms\n", (double)(nst_os_now_ns() - start) / 1e6);
+    return measure(ctx, &r, work, &target);
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.target = "host", .pack = true};
+    for (int k = 1; k < argc; k++) {
+        if (strcmp(argv[k], "--schedule") == 0 && k + 1 < argc)
+            o.schedule = argv[++k];
+        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc)
+            o.target = argv[++k];
+        else if (strcmp(argv[k], "--no-pack") == 0)
+            o.pack = false;
+        else if (strcmp(argv[k], "--asm") == 0)
+            o.assembly = true;
+        else if (strcmp(argv[k], "--print") == 0)
+            o.print = true;
+        else
+            o.file = argv[k];
+    }
+    if (!o.file) {
+        fprintf(stderr, "usage: tile_bench FILE.nsl [--schedule TEXT] [--target NAME] [--no-pack] [--asm] [--print]\n");
+        return 2;
+    }
+    NstCtx ctx;
+    if (nst_ctx_init(&ctx) != NST_OK) return 1;
+    NstStatus status = nst_guard(&ctx, bench_file, &o);
+    if (status != NST_OK) fprintf(stderr, "%s: %s\n", nst_status_name(status), ctx.error);
+    nst_ctx_dispose(&ctx);
+    return status == NST_OK ? 0 : 1;
+}
