@@ -325,7 +325,7 @@ typedef struct NstHostCall { /* implemented above ir/ */
                       NstTensorValue *out);
 } NstHostCall;
 
-/* Slow and obvious evaluation of the whole graph: input k belongs to param k of region 1; input symbols are solved from the
+/* Slow and obvious evaluation of the whole graph (which must pass nst_graph_verify): input k belongs to param k of region 1; input symbols are solved from the
  * shapes (conflicts are NST_E_SHAPE); results in arena.  has_fma: fma or mul+add in contract and FMA (bit equality with the
  * compiled code on that kind of target). */
 NstStatus nst_graph_interpret(NstCtx *ctx, NstArena *arena, const NstGraph *graph, const NstTensorValue *input,

@@ -450,6 +450,8 @@ NstStatus nst_infer_loop(NstRule *rule)
               "loop: %u inputs and %u outputs for %u states and %u scans, allowed: states + 2 and states + scans",
               rule->n_in, rule->n_out, n, scans);
     NST_TRY(find_region(rule, a->loop.body, n + 2, n + scans + 1, &body));
+    NST_CHECK(rule->ctx, rule->in[0].i != 0 || rule->in[1].i != 0, NST_E_INVALID,
+              "loop: neither trip count nor condition, allowed: one or both");
     NST_TRY(check_loop_control(rule, body));
     for (uint32_t k = 0; k < n; k++) {
         const NstType *state = nst_value_type(rule->graph, body->params.at[k + 2]);

@@ -322,7 +322,7 @@ static NstStatus add_statement(NstGraphReader *r, NstRegionId region, NstStateme
 {
     NstGraph *graph = r->graph;
     if (s->prim == NST_PRIM_LOOP) s->attr.loop.n_scans = (int)s->n_out - s->attr.loop.n_states;
-    if (!tail->stated) {
+    if (!tail->stated && s->n_out > 0 && s->prim != NST_PRIM_CONST) {
         NstInfer infer = {.ctx = r->ctx, .graph = graph};
         NST_TRY(located(r, nst_infer(&infer, s->prim, &s->attr, s->in.at, s->in.n, tail->type, s->n_out)));
     }
