@@ -73,11 +73,7 @@ static NstEmit *new_emit(NstCtx *ctx, NstArena *arena, NstArena *keep, NstLlvm *
     nst_map_init(&e->statement_number, arena);
     number_statements(arena, kernel, &e->statement_number);
     for (uint32_t k = 1; k < n; k++) {
-        NstBuffer *buffer = nst_kernel_buffer(kernel, (NstBuf){k});
-        if (buffer->space != NST_SPACE_REG && buffer->layout.bits != 8 * nst_dtype_info(buffer->dtype)->bytes)
-            nst_emit_fail(e, NST_E_UNSUPPORTED, "buffer '%s' of kernel '%s' has %d bits an element of type %s",
-                          buffer->name, kernel->name, buffer->layout.bits, nst_dtype_info(buffer->dtype)->name);
-        e->layout[k] = nst_emit_import_layout(e, buffer);
+        e->layout[k] = nst_emit_import_layout(e, nst_kernel_buffer(kernel, (NstBuf){k}));
     }
     nst_emit_tiles_scan(e);
     return e;

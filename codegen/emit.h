@@ -133,7 +133,6 @@ typedef struct NstEmit {
     uint32_t lane_depth;                   /* vector loops and branches by lane around this point */
     bool dead;                             /* after a break */
     bool has_parallel, in_parallel, alone; /* parallel loops exist; inside one; only thread 0 is here */
-    uint32_t loop_depth;
     /* Straight-line knowledge, forgotten at every edge of control flow. */
     NST_VEC(NstLoaded) loaded;
     NST_VEC(NstSpread) spreads;
@@ -247,8 +246,6 @@ void nst_emit_if(NstEmit *e, const NstStmt *stmt);
 void nst_emit_break(NstEmit *e);
 /* Runs `body` under a condition that is not constant, merging tiles after it. */
 void nst_emit_guarded(NstEmit *e, LLVMValueRef condition, const NstBlock *body);
-/* Whether a poll of the cancel flag belongs at the loop's back edge. */
-bool nst_emit_should_poll(NstEmit *e, const NstFor *loop);
 bool nst_emit_has_parallel(const NstBlock *block);
 
 #endif

@@ -76,7 +76,7 @@ LLVMValueRef nst_emit_helper_lanes(NstEmit *e, uint32_t helper, LLVMValueRef a, 
     return result;
 }
 
-/* The address of a whole buffer, where its layout's element 0 lies. */
+/* The address of a whole buffer's storage. */
 static LLVMValueRef buffer_address(NstEmit *e, NstBuf buffer)
 {
     const NstBuffer *info = nst_kernel_buffer(e->kernel, buffer);
@@ -84,9 +84,7 @@ static LLVMValueRef buffer_address(NstEmit *e, NstBuf buffer)
         nst_emit_fail(e, NST_E_VERIFY, "kernel '%s' hands register tile '%s' to a helper", e->kernel->name, info->name);
         return LLVMConstNull(e->llvm->ptr);
     }
-    NstDim at = nst_emit_replace(e, e->layout[buffer.i].offset);
-    at = nst_dim_mul_const(e->dims, at, nst_dtype_info(info->dtype)->bytes);
-    if (e->memory_at[buffer.i].i) at = nst_dim_add(e->dims, at, e->memory_at[buffer.i]);
+    NstDim at = e->memory_at[buffer.i].i ? e->memory_at[buffer.i] : nst_dim_const(e->dims, 0);
     return nst_emit_address(e, nst_emit_root(e, buffer), at);
 }
 

@@ -238,9 +238,8 @@ static LLVMValueRef dot_term(NstEmit *e, int bits, int k, bool b_is_signed, LLVM
 }
 
 /* Products of s16 pairs added to i32, the widest of SSE2, AVX2, AVX-512. */
-static LLVMValueRef multiply_pairs(NstEmit *e, LLVMValueRef b, LLVMValueRef c)
+static LLVMValueRef multiply_pairs(NstEmit *e, uint32_t lanes, LLVMValueRef b, LLVMValueRef c)
 {
-    uint32_t lanes = nst_llvm_lane_count(b);
     const char *name = lanes == 4   ? "llvm.x86.sse2.pmadd.wd"
                        : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
                                     : "llvm.x86.avx512.pmaddw.d.512";
@@ -260,15 +259,16 @@ static bool has_pair_instruction(NstEmit *e, uint32_t lanes)
 static LLVMValueRef dot4_by_pairs(NstEmit *e, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
 {
     LLVMBuilderRef builder = e->llvm->builder;
-    LLVMTypeRef type = LLVMTypeOf(b), words = LLVMVectorType(e->llvm->i16, 2 * nst_llvm_lane_count(b));
+    uint32_t lanes = nst_llvm_lane_count(b);
+    LLVMTypeRef words = LLVMVectorType(e->llvm->i16, 2 * lanes);
     LLVMValueRef eight = nst_llvm_int(words, 8);
     LLVMValueRef u = LLVMBuildBitCast(builder, b, words, ""), s = LLVMBuildBitCast(builder, c, words, "");
     LLVMValueRef u_even = LLVMBuildAnd(builder, u, nst_llvm_int(words, 255), ""),
                  u_odd = LLVMBuildLShr(builder, u, eight, "");
     LLVMValueRef s_even = LLVMBuildAShr(builder, LLVMBuildShl(builder, s, eight, ""), eight, "");
     LLVMValueRef s_odd = LLVMBuildAShr(builder, s, eight, "");
-    LLVMValueRef even = multiply_pairs(e, u_even, s_even), odd = multiply_pairs(e, u_odd, s_odd);
-    (void)type;
+    LLVMValueRef even = multiply_pairs(e, lanes, u_even, s_even);
+    LLVMValueRef odd = multiply_pairs(e, lanes, u_odd, s_odd);
     return LLVMBuildAdd(builder, acc, LLVMBuildAdd(builder, even, odd, ""), "");
 }
 
@@ -285,7 +285,7 @@ LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValu
     }
     if (has_pair_instruction(e, lanes))
         return is_bytes ? dot4_by_pairs(e, acc, b, c)
-                        : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, b, c), "");
+                        : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, lanes, b, c), "");
     for (int k = 0; k < (is_bytes ? 4 : 2); k++)
         acc = LLVMBuildAdd(e->llvm->builder, acc, dot_term(e, is_bytes ? 8 : 16, k, !is_bytes, b, c), "");
     return acc;

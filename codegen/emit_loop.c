@@ -5,12 +5,11 @@
  * with lanes. */
 #include "codegen/emit.h"
 
-/* Work between two looks at the cancel flag: about a microsecond of operations, far below the promised 50 ms and far
- * above the cost of a look (2 instructions). */
+/* An iteration of at least this many operations looks at the cancel flag each time: a look costs 3 instructions. */
 #define POLL_OPERATIONS 1000
-/* A loop of small iterations that may run longer than this many operations looks at every iteration. */
-#define POLL_LONG 20000000
-/* Trip count assumed for sizes that are not known. */
+/* Loops of smaller iterations that may run for more operations than this (a millisecond) look once about so often. */
+#define POLL_LONG 1000000
+/* Trip count assumed for sizes that are not known, where work is estimated. */
 #define POLL_TRIPS 64
 
 /* --- what a block holds ----------------------------------------------------------------------------------------- */
@@ -81,14 +80,30 @@ static double work_of(NstEmit *e, const NstBlock *block)
     return work;
 }
 
-bool nst_emit_should_poll(NstEmit *e, const NstFor *loop)
+/* Polls at the end of an iteration: always, about every POLL_LONG operations, or not at all (short loops: the loop
+ * around them polls). */
+static void poll_iteration(NstEmit *e, const NstFor *loop, LLVMValueRef var)
 {
+    int64_t lo, hi, span = 1;
     double work = work_of(e, &loop->body);
-    int64_t trips;
+    if (work >= POLL_OPERATIONS) {
+        nst_emit_poll_cancel(e);
+        return;
+    }
     NstDim begin = nst_emit_import_dim(e, loop->begin), end = nst_emit_import_dim(e, loop->end);
-    bool known = nst_dim_is_const(e->dims, nst_dim_sub(e->dims, end, begin), &trips);
-    double whole = work * trips_of(e, loop);
-    return work >= POLL_OPERATIONS || whole >= POLL_LONG || (!known && e->loop_depth == 0);
+    nst_dim_bounds(e->dims, nst_dim_sub(e->dims, end, begin), &lo, &hi);
+    if (hi != INT64_MAX && (double)hi / (double)loop->step * work < POLL_LONG) return;
+    while (span < loop->step || (double)(2 * span) / (double)loop->step * work < POLL_LONG) span *= 2;
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMValueRef phase = LLVMBuildAnd(builder, var, nst_llvm_int(e->llvm->i64, span - 1), "");
+    LLVMValueRef step = nst_llvm_int(e->llvm->i64, loop->step);
+    LLVMBasicBlockRef look = nst_emit_new_block(e, "look"), go_on = nst_emit_new_block(e, "on");
+    LLVMValueRef now = LLVMBuildICmp(builder, LLVMIntULT, phase, step, "");
+    nst_llvm_unlikely(e->llvm, LLVMBuildCondBr(builder, now, look, go_on));
+    LLVMPositionBuilderAtEnd(builder, look);
+    nst_emit_poll_cancel(e);
+    LLVMBuildBr(builder, go_on);
+    LLVMPositionBuilderAtEnd(builder, go_on);
 }
 
 /* --- loops in machine code ------------------------------------------------------------------------------------------ */
@@ -133,7 +148,7 @@ static void close_latch(NstEmit *e, Frame *frame)
 static void end_iteration(NstEmit *e, Frame *frame, const NstFor *loop, LLVMValueRef var, LLVMValueRef end)
 {
     LLVMBuilderRef builder = e->llvm->builder;
-    if (nst_emit_should_poll(e, loop)) nst_emit_poll_cancel(e);
+    poll_iteration(e, loop, var);
     close_latch(e, frame);
     nst_emit_step_cursors(e, frame->latch);
     LLVMValueRef next = LLVMBuildNSWAdd(builder, var, nst_llvm_int(e->llvm->i64, loop->step), "");
@@ -164,9 +179,7 @@ static void counted_loop(NstEmit *e, const NstFor *loop, NstSym var, NstDim begi
     LLVMValueRef counter = LLVMBuildPhi(builder, e->llvm->i64, "");
     LLVMAddIncoming(counter, &first, &frame.before, 1);
     nst_emit_bind_value(e, var, counter);
-    e->loop_depth++;
     nst_emit_block(e, &loop->body);
-    e->loop_depth--;
     bool body_dead = e->dead;
     e->dead = false;
     if (!body_dead) end_iteration(e, &frame, loop, counter, last);
@@ -335,9 +348,7 @@ void nst_emit_while(NstEmit *e, const NstStmt *stmt)
     LLVMBuildBr(e->llvm->builder, frame.header);
     open_header(e, &frame, &stmt->u.repeat.body);
     e->repeat = &repeat;
-    e->loop_depth++;
     nst_emit_block(e, &stmt->u.repeat.body);
-    e->loop_depth--;
     e->repeat = outer;
     if (!e->dead) {
         nst_emit_poll_cancel(e);

@@ -172,6 +172,32 @@ static LLVMValueRef gather(NstEmit *e, LLVMTypeRef element, uint32_t root, NstDi
     return vector;
 }
 
+/* Elements of 4 or 2 bits, the first in the low bits of a byte; a byte each in registers. */
+static NstLanes load_packed(NstEmit *e, const NstExprNode *node, const NstDim *index)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    NstBuf buffer = {node->ref};
+    int bits = e->layout[buffer.i].bits;
+    NstDim eight = nst_dim_const(e->dims, 8), at = nst_dim_mul_const(e->dims, elements_at(e, buffer, index), bits);
+    NstDim byte_at = nst_dim_floordiv(e->dims, at, eight), shift_by = nst_dim_mod(e->dims, at, eight);
+    bool varies = nst_emit_varies(e, at);
+    uint32_t lanes = varies ? e->lane.n : 1, root = nst_emit_root(e, buffer);
+    LLVMValueRef bytes, shift = varies ? nst_emit_lane_sizes(e, shift_by) : nst_emit_size(e, shift_by);
+    if (varies)
+        bytes = gather(e, e->llvm->i8, root, byte_at);
+    else
+        bytes = nst_llvm_load(e->llvm, e->llvm->i8, nst_emit_address(e, root, byte_at), 1);
+    LLVMTypeRef type = LLVMTypeOf(bytes);
+    LLVMValueRef value = LLVMBuildLShr(builder, bytes, LLVMBuildTrunc(builder, shift, type, ""), "");
+    LLVMValueRef unused = nst_llvm_int(type, 8 - bits);
+    value = LLVMBuildShl(builder, value, unused, "");
+    if (nst_dtype_is_signed(node->type))
+        value = LLVMBuildAShr(builder, value, unused, "");
+    else
+        value = LLVMBuildLShr(builder, value, unused, "");
+    return (NstLanes){value, lanes};
+}
+
 /* --- load ---------------------------------------------------------------------------------------------------------- */
 
 static LLVMValueRef from_storage(NstEmit *e, NstDtype type, LLVMValueRef stored)
@@ -198,6 +224,10 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
     for (uint32_t k = 0; k < node->n_index; k++) index[k] = nst_emit_replace(e, node->index[k]);
     if (nst_kernel_buffer(e->kernel, buffer)->space == NST_SPACE_REG)
         return nst_emit_tile_read(e, buffer, index, node->type);
+    if (e->layout[buffer.i].bits < 8) {
+        check_bounds(e, buffer, index, 1);
+        return load_packed(e, node, index);
+    }
     NstDim at = nst_emit_bytes(e, buffer, index);
     int64_t bytes = nst_dtype_info(node->type)->bytes;
     bool varies = nst_emit_varies(e, at);

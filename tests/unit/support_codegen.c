@@ -173,6 +173,7 @@ static NstScalar random_scalar(NstDtype type, uint64_t *state, bool specials, in
     else if (bits % 16 == 1)
         bits = (uint64_t)1 << (nst_dtype_info(type)->bits - 1);
     value.i = (int64_t)bits;
+    if (!nst_scalar_can_convert(type, NST_I64)) return value; /* strings and complex numbers move as bits */
     return nst_scalar_convert(type, NST_I64, value, false);
 }
 

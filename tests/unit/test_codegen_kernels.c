@@ -24,8 +24,30 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {"product_8x48", {16, 3, 37}, 0}, {"matmul", {7}, 0},  {"argmax", {5, 9}, 0},
-    {"gather", {21, 13}, 13},         {"control", {6}, 0},
+    {"product_8x48", {16, 3, 37}, 0},
+    {"matmul", {7}, 0},
+    {"argmax", {5, 9}, 0},
+    {"gather", {21, 13}, 13},
+    {"control", {6}, 0},
+    {"softmax", {5, 33}, 0},
+    {"layouts", {4}, 0},
+    {"map_tail", {5, 37}, 0},
+    {"map_tail", {3, 16}, 0},
+    {"map_tail", {3, 0}, 0},
+    {"transpose", {5, 21}, 0},
+    {"strided", {0}, 0},
+    {"lane_if", {37}, 0},
+    {"lane_tree", {3, 35}, 0},
+    {"newton", {9}, 0},
+    {"window", {5, 19}, 0},
+    {"window", {1, 32}, 0},
+    {"dot4", {5, 7}, 0},
+    {"widen", {70}, 0},
+    {"barriers", {13, 3}, 0},
+    {"blocked", {3, 21}, 0},
+    {"rows", {7, 5, 21}, 5},
+    {"packed", {5}, 0},
+    {"divide", {39}, 0},
 };
 
 static void check_all(const char *target)
