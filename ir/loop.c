@@ -457,6 +457,28 @@ NstKernel *nst_kernel_clone(NstArena *arena, const NstKernel *kernel)
 
 /* --- walks --------------------------------------------------------------------------------------------------- */
 
+void nst_stmt_visit_exprs(NstStmt *stmt, void (*visit)(void *arg, NstExpr *e), void *arg)
+{
+    switch (stmt->kind) {
+    case NST_STMT_IF: visit(arg, &stmt->u.branch.condition); break;
+    case NST_STMT_LET: visit(arg, &stmt->u.let.value); break;
+    case NST_STMT_INDEX: visit(arg, &stmt->u.index.value); break;
+    case NST_STMT_ASSERT: visit(arg, &stmt->u.check.condition); break;
+    case NST_STMT_STORE:
+        for (uint32_t k = 0; k < stmt->u.store.n_targets; k++) visit(arg, &stmt->u.store.target[k].value);
+        break;
+    case NST_STMT_CALL:
+        for (uint32_t k = 0; k < stmt->u.call.n_args; k++) visit(arg, &stmt->u.call.arg[k]);
+        break;
+    case NST_STMT_FOR:
+    case NST_STMT_WHILE:
+    case NST_STMT_BREAK:
+    case NST_STMT_ALLOC:
+    case NST_STMT_PREFETCH:
+    case NST_STMT_BARRIER: break;
+    }
+}
+
 static void visit_block(NstBlock *block, void (*visit)(void *arg, NstStmt *stmt, int depth), void *arg, int depth)
 {
     for (uint32_t k = 0; k < block->n; k++) {

@@ -247,6 +247,9 @@ NstBlock nst_block_clone(NstKernel *kernel, const NstBlock *block, const NstDim 
 /* Replaces n_removed statements of a block from `at` on by n_inserted others. */
 void nst_block_splice(NstKernel *kernel, NstBlock *block, uint32_t at, uint32_t n_removed, NstStmt *const *stmt,
                       uint32_t n_inserted);
+/* Visits the expressions that a statement itself evaluates, for reading or replacing: not those of the statements inside, not
+ * merges and identities. */
+void nst_stmt_visit_exprs(NstStmt *stmt, void (*visit)(void *arg, NstExpr *e), void *arg);
 /* Visits every statement, outer before inner, in order. */
 void nst_block_visit(NstBlock *block, void (*visit)(void *arg, NstStmt *stmt, int depth), void *arg);
 
