@@ -108,10 +108,11 @@ static Common common_of(const NstFuser *f, const NstGroup *from, const NstGroup 
     return c;
 }
 
+/* A sum of products of one and the same row (squares) is a row reduction like any other. */
 static bool is_contraction(const NstFuser *f, const NstNest *nest)
 {
     NstContraction c;
-    return nst_nest_contraction(f->module, nest, &c);
+    return nst_nest_contraction(f->module, nest, &c) && c.n_rows + c.n_cols > 0;
 }
 
 typedef struct Traits {

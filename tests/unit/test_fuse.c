@@ -1,0 +1,136 @@
+/* test_fuse.c: what fusion joins (counted in kernels), and that it keeps every bit. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include "tests/unit/support_module.h"
+#include "tests/unit/support_nest.h"
+
+static NstCtx ctx;
+static NstTarget target;
+
+static void start(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    target = support_target(NST_TARGET_AVX512);
+}
+
+static void stop(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(fuse, .init = start, .fini = stop);
+
+static const NstPassOptions plain = {.off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE};
+static const NstPassOptions unscheduled = {.off = 1u << NST_PASS_SCHEDULE};
+
+static const char *names(const ModuleRun *run)
+{
+    char *text = nst_format(ctx.arena, "%u kernels:", run->n_kernels);
+    for (uint32_t k = 0; k < run->n_kernels; k++) {
+        const NstGroup *group = run->kernel[k].group;
+        text = nst_format(ctx.arena, "%s %s (%s)", text, group->name, group->why_not_fused ? group->why_not_fused : "");
+    }
+    return text;
+}
+
+/* Runs without and with fusion, without and with schedules, and counts kernels. */
+static void check(const char *text, const char *sizes, uint32_t kernels)
+{
+    ModuleCase test = {.text = text, .sizes = sizes, .seed = 3, .index_limit = 4};
+    ModuleRun want = support_run_module(&ctx, &test, &target, &plain, 0);
+    ModuleRun fused = support_run_module(&ctx, &test, &target, &unscheduled, 0);
+    support_same_results(&want, &fused, names(&fused));
+    ModuleRun scheduled = support_run_module(&ctx, &test, &target, NULL, 0);
+    support_same_results(&want, &scheduled, names(&scheduled));
+    cr_expect_eq(fused.n_kernels, kernels, "%s", names(&fused));
+}
+
+Test(fuse, chain_of_maps)
+{
+    check("graph g(x: f32[4, 40], y: f32[1, 40], z: f32[4, 1]) {\n"
+          "  %a = map \"a + b\" %x, %y\n  %b = map \"a * b\" %a, %z\n  %c = map \"max(a, 0)\" %b\n"
+          "  %s = slice start [0, 4] step [1, 2] %c : f32[4, 16]\n  %d = map \"a * 3\" %s\n"
+          "  %cc = concat axis 1 %d, %x : f32[4, 56]\n  %e = map \"a + 1\" %cc\n"
+          "  %t = permute [1, 0] %e : f32[56, 4]\n  %f = map \"exp(a)\" %t\n"
+          "  return f = %f\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, map_with_two_readers_stays_when_dear)
+{
+    check("graph g(x: f32[4, 40]) {\n  %e = map \"exp(a)\" %x\n  %a = map \"a + 1\" %e\n"
+          "  %b = map \"a * 2\" %e\n  return a = %a, b = %b\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, softmax)
+{
+    check("graph g(x: f32[6, 100]) {\n  %m = reduce \"max(a, b)\" axes [1] keep %x\n"
+          "  %d = map \"a - b\" %x, %m\n  %e = map \"exp(a)\" %d\n  %s = reduce \"a + b\" axes [1] keep %e\n"
+          "  %r = map \"1 / a\" %s\n  %y = map \"a * b\" %e, %r\n  return y = %y\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, softmax_of_symbolic_size)
+{
+    check("graph g(x: f32[b, n]) {\n  symbols b in 1..64, n in 1..4096\n  %m = reduce \"max(a, b)\" axes [1] keep %x\n"
+          "  %d = map \"a - b\" %x, %m\n  %e = map \"exp(a)\" %d\n  %s = reduce \"a + b\" axes [1] keep %e\n"
+          "  %y = map \"a / b\" %e, %s\n  return y = %y\n}\n",
+          "b=3 n=77", 1);
+}
+
+Test(fuse, layer_norm)
+{
+    check("graph g(x: f32[2, 3, 70], g: f32[1, 1, 70], b: f32[1, 1, 70]) {\n"
+          "  %s = reduce \"a + b\" axes [2] keep %x\n  %m = map \"a / 70\" %s\n  %d = map \"a - b\" %x, %m\n"
+          "  %q = map \"a * a\" %d\n  %v = reduce \"a + b\" axes [2] keep %q\n"
+          "  %r = map \"1 / sqrt(a / 70 + 0.00001)\" %v\n  %n = map \"a * b\" %d, %r\n"
+          "  %y = map \"a * b + c\" %n, %g, %b\n  return y = %y\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, convolution_with_bias_residual_and_activation)
+{
+    check("graph g(x: f32[1, 4, 9, 9], r: f32[1, 8, 5, 5]) {\n"
+          "  %w = window [axis 2 size 3 stride 2 dilation 1 pad 1, 1; axis 3 size 3 stride 2 dilation 1 pad 1, 1] %x\n"
+          "  %k = const f32[8, 4, 3, 3] seed 3\n  %c = contract \"nchwuv,fcuv->nfhw\" %w, %k\n"
+          "  %b = const f32[1, 8, 1, 1] seed 4\n  %a = map \"a + b\" %c, %b\n"
+          "  %p = map \"a * 2\" %r\n  %z = map \"max(a + b, 0)\" %a, %p\n  return z = %z\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, attention)
+{
+    check("graph g(q: f32[2, 20, 16], k: f32[2, 40, 16], v: f32[2, 40, 16], mask: f32[1, 20, 40]) {\n"
+          "  %s = contract \"hqd,hkd->hqk\" %q, %k\n  %m = map \"a * 0.25 + b\" %s, %mask\n"
+          "  %x = reduce \"max(a, b)\" axes [2] keep %m\n  %e = map \"exp(a - b)\" %m, %x\n"
+          "  %t = reduce \"a + b\" axes [2] keep %e\n  %r = map \"1 / a\" %t\n  %p = map \"a * b\" %e, %r\n"
+          "  %o = contract \"hqk,hkd->hqd\" %p, %v\n  %w = permute [1, 0, 2] %o\n"
+          "  %y = reshape %w : f32[20, 32]\n  return y = %y\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, split_heads)
+{
+    check("graph g(x: f32[6, 32]) {\n  %w = const f32[32, 24] seed 5\n  %y = contract \"ik,kj->ij\" %x, %w\n"
+          "  %h = reshape %y : f32[6, 3, 8]\n  %t = permute [1, 0, 2] %h : f32[3, 6, 8]\n  return t = %t\n}\n",
+          NULL, 1);
+}
+
+Test(fuse, gather_and_prefix_keep_their_place)
+{
+    check("graph g(x: f32[4, 8], i: i64[5]) {\n  %a = map \"a * 2\" %x\n  %g = gather axis 0 %a, %i\n"
+          "  %b = map \"a + 1\" %g\n  %p = prefix \"a + b\" axis 1 %b\n  %c = map \"a * a\" %p\n"
+          "  return c = %c\n}\n",
+          NULL, 2);
+}
+
+Test(fuse, pools_and_padding)
+{
+    check("graph g(x: f32[1, 3, 8, 8]) {\n  %a = map \"max(a, 0)\" %x\n"
+          "  %w = window [axis 2 size 2 stride 2 dilation 1 pad 0, 0; axis 3 size 2 stride 2 dilation 1 pad 0, 0] %a\n"
+          "  %p = reduce \"max(a, b)\" axes [4, 5] %w\n  %q = map \"a * 2\" %p\n"
+          "  %z = const f32[] splat 0.5f32\n  %d = pad constant lo [0, 0, 1, 1] hi [0, 0, 1, 1] %q, %z\n"
+          "  %s = reduce \"a + b\" axes [2, 3] %d\n  return s = %s\n}\n",
+          NULL, 2);
+}
