@@ -2,7 +2,7 @@
 #ifndef NST_PASSES_FUSE_H
 #define NST_PASSES_FUSE_H
 
-#include "passes/nest.h"
+#include "passes/flat.h"
 
 /* A group under fusion and the buffers it touches. */
 typedef struct NstFuseGroup {
@@ -44,11 +44,6 @@ uint32_t nst_fuse_loads(const NstFuser *f, const NstNest *nest, NstBuf buffer, N
 void nst_fuse_rewrite(NstFuser *f, NstNest *nest, NstExprRewrite fn, void *arg);
 /* True if output `out` covers its buffer by plain axes: every index is an axis of the nest, each once, or 0. */
 bool nst_fuse_plain_out(const NstFuser *f, const NstNest *nest, const NstNestOut *out);
-/* Splits axis k of a nest into extent / inner and inner (which must divide the extent). */
-void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim inner);
-/* Splits axes wherever an index divides one by a constant: afterwards indices are linear where they can be. */
-void nst_nest_split_divided(NstModule *module, NstNest *nest);
-
 /* --- cost (fuse_cost.c) --- */
 /* Nominal scalar operations of an expression: one an elementary operation, more for the slow ones. */
 uint32_t nst_fuse_cost(const NstFuser *f, NstExpr e);

@@ -170,7 +170,7 @@ static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
         return false;
     }
     map = nst_nest_clone(f->module, map);
-    nst_nest_split_divided(f->module, map);
+    nst_nest_split_divided(f->module, map, 0);
     Match m = {.f = f, .producer = producer, .map = map, .out = read_output(f, producer, map)};
     if (!m.out || !match(&m)) {
         nst_fuse_refuse(f, from, "its reader reads it at other places than it is written at");

@@ -1,5 +1,5 @@
 /* split_axis.c: splits axes of nests where an index divides them, so that indices become linear again. */
-#include "passes/fuse.h"
+#include "passes/flat.h"
 
 void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim inner)
 {
@@ -23,6 +23,7 @@ void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim in
 typedef struct DivideVisit {
     NstModule *module;
     const NstNest *nest;
+    uint32_t first; /* axes before are left whole */
     int axis; /* found: position of the axis to split, else -1 */
     NstDim inner;
 } DivideVisit;
@@ -41,7 +42,7 @@ static void look_in(DivideVisit *v, NstDim dim)
     const NstDimNode *of = nst_dim_node(dims, node->arg[0]);
     NstDim inner = node->arg[1];
     if (of->op != NST_DIM_SYM) return;
-    for (uint32_t k = 0; k < v->nest->n_axes; k++) {
+    for (uint32_t k = v->first; k < v->nest->n_axes; k++) {
         if (v->nest->axis[k].var.i != of->sym.i) continue;
         NstDim rest = nst_dim_mod(dims, v->nest->axis[k].extent, inner);
         int64_t zero;
@@ -59,9 +60,9 @@ static void visit_divided(void *arg, NstExpr e, const NstExprNode *node)
     for (uint32_t k = 0; k < node->n_index; k++) look_in(v, node->index[k]);
 }
 
-static bool find_divided(NstModule *module, const NstNest *nest, DivideVisit *v)
+static bool find_divided(NstModule *module, const NstNest *nest, uint32_t first, DivideVisit *v)
 {
-    *v = (DivideVisit){module, nest, -1, {0}};
+    *v = (DivideVisit){module, nest, first, -1, {0}};
     for (uint32_t k = 0; k < nest->n_lets; k++) nst_expr_visit(module->exprs, nest->let[k].value, visit_divided, v);
     for (uint32_t k = 0; k < nest->n_states; k++) nst_expr_visit(module->exprs, nest->state[k].step, visit_divided, v);
     for (uint32_t k = 0; k < nest->n_outs; k++) {
@@ -71,9 +72,9 @@ static bool find_divided(NstModule *module, const NstNest *nest, DivideVisit *v)
     return v->axis >= 0;
 }
 
-void nst_nest_split_divided(NstModule *module, NstNest *nest)
+void nst_nest_split_divided(NstModule *module, NstNest *nest, uint32_t first)
 {
     DivideVisit v;
-    while (nest->n_axes < NST_MAX_RANK && find_divided(module, nest, &v))
+    while (nest->n_axes < NST_MAX_RANK && find_divided(module, nest, first, &v))
         nst_nest_split_axis(module, nest, (uint32_t)v.axis, v.inner);
 }

@@ -1,0 +1,208 @@
+/* flat.c: see flat.h. */
+#include "passes/flat.h"
+
+/* --- linear addresses ---------------------------------------------------------------------------------------- */
+
+void nst_flat_buffers(NstWriter *w)
+{
+    for (uint32_t k = 1; k < w->kernel_buffer.n; k++) {
+        if (!w->kernel_buffer.at[k].i) continue;
+        NstBuffer *buffer = nst_kernel_buffer(w->kernel, w->kernel_buffer.at[k]);
+        NstDim *shape = nst_copy(w->kernel->arena, &buffer->layout.elements, sizeof *shape);
+        buffer->rank = 1;
+        buffer->shape = shape;
+        buffer->layout = nst_layout_row_major(w->kernel->arena, w->module->dims, buffer->dtype, 1, shape);
+    }
+}
+
+typedef struct Flattener {
+    NstWriter *w;
+    NstArena *arena;
+} Flattener;
+
+/* The offset of a logical index; a group's local leaves its leading indices out. */
+static NstDim offset_of(Flattener *f, NstBuf buffer, const NstDim *index)
+{
+    NstModule *module = f->w->module;
+    NstDims *dims = module->dims;
+    const NstBuffer *b = &nst_module_get(module, buffer)->buffer;
+    uint32_t drop = f->w->dropped.at[buffer.i];
+    if (!drop) return nst_layout_offset(dims, &b->layout, index);
+    NstDim offset = nst_dim_const(dims, 0);
+    for (int k = (int)drop; k < b->rank; k++)
+        offset = nst_dim_add(dims, nst_dim_mul(dims, offset, b->shape[k]), index[k]);
+    return offset;
+}
+
+static NstExpr flat_load(void *arg, NstExprs *exprs, NstExpr e)
+{
+    Flattener *f = arg;
+    const NstExprNode node = *nst_expr(exprs, e);
+    if (node.op != NST_OP_LOAD) return (NstExpr){0};
+    NstDim offset = offset_of(f, (NstBuf){node.ref}, node.index);
+    return nst_expr_load(exprs, node.type, (NstBuf){node.ref}, &offset, 1);
+}
+
+static NstExpr flat_expr(Flattener *f, NstExpr e)
+{
+    return e.i ? nst_expr_rewrite(f->w->module->exprs, e, flat_load, f) : e;
+}
+
+static void flatten_accesses(Flattener *f, NstNest *nest)
+{
+    for (uint32_t k = 0; k < nest->n_lets; k++) nest->let[k].value = flat_expr(f, nest->let[k].value);
+    nest->guard = flat_expr(f, nest->guard);
+    nest->store_guard = flat_expr(f, nest->store_guard);
+    nest->check = flat_expr(f, nest->check);
+    for (uint32_t k = 0; k < nest->n_states; k++) nest->state[k].step = flat_expr(f, nest->state[k].step);
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        NstNestOut *out = &nest->out[k];
+        NstDim *offset = NST_NEW_ARRAY(f->arena, NstDim, 1);
+        *offset = offset_of(f, out->buffer, out->index);
+        out->value = flat_expr(f, out->value);
+        out->index = offset;
+        out->n_index = 1;
+    }
+}
+
+/* --- what a nest touches ------------------------------------------------------------------------------------- */
+
+typedef struct TouchVisit {
+    NstModule *module;
+    NstTouched *t;
+} TouchVisit;
+
+static void add_address(TouchVisit *v, NstBuf buffer, NstDim address, bool stored)
+{
+    NstTouched *t = v->t;
+    for (uint32_t k = 0; k < t->address.n; k++)
+        if (nst_dim_same(t->address.at[k], address) && t->buffer.at[k].i == buffer.i && t->stored.at[k] == stored)
+            return;
+    nst_vec_push(v->module->arena, &t->address, address);
+    nst_vec_push(v->module->arena, &t->buffer, buffer);
+    nst_vec_push(v->module->arena, &t->stored, stored);
+}
+
+static void note_width(TouchVisit *v, NstDtype type)
+{
+    int bytes = nst_dtype_info(type)->bytes;
+    if (bytes > v->t->widest) v->t->widest = bytes;
+}
+
+static void visit_touched(void *arg, NstExpr e, const NstExprNode *node)
+{
+    TouchVisit *v = arg;
+    (void)e;
+    if (node->op == NST_OP_LOAD) {
+        add_address(v, (NstBuf){node->ref}, node->index[0], false);
+        note_width(v, node->type);
+    } else if (node->op == NST_OP_INDEX) {
+        nst_vec_push(v->module->arena, &v->t->other, node->index[0]);
+    } else if (node->op != NST_OP_CONST && node->type != NST_BOOL) {
+        note_width(v, node->type);
+    }
+}
+
+void nst_touched(NstModule *module, const NstNest *nest, NstTouched *touched)
+{
+    *touched = (NstTouched){.widest = 1};
+    TouchVisit v = {module, touched};
+    NstExprs *exprs = module->exprs;
+    for (uint32_t k = 0; k < nest->n_lets; k++) nst_expr_visit(exprs, nest->let[k].value, visit_touched, &v);
+    if (nest->guard.i) nst_expr_visit(exprs, nest->guard, visit_touched, &v);
+    if (nest->store_guard.i) nst_expr_visit(exprs, nest->store_guard, visit_touched, &v);
+    if (nest->check.i) nst_expr_visit(exprs, nest->check, visit_touched, &v);
+    touched->widest = 1; /* index arithmetic does not count */
+    for (uint32_t k = 0; k < nest->n_states; k++) nst_expr_visit(exprs, nest->state[k].step, visit_touched, &v);
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        nst_expr_visit(exprs, nest->out[k].value, visit_touched, &v);
+        add_address(&v, nest->out[k].buffer, nest->out[k].index[0], true);
+        note_width(&v, nst_module_get(module, nest->out[k].buffer)->buffer.dtype);
+    }
+}
+
+bool nst_stride(NstDims *dims, NstDim address, NstSym axis, int64_t *stride)
+{
+    NstDim coef, rest;
+    return nst_dim_linear(dims, address, axis, &coef, &rest) && nst_dim_is_const(dims, coef, stride);
+}
+
+/* --- order and merging --------------------------------------------------------------------------------------- */
+
+/* Distance along an axis as a dim; none if the address is not linear in it. */
+static NstDim step_of(NstDims *dims, NstDim address, NstAxis axis)
+{
+    NstDim coef, rest;
+    if (!nst_dim_uses(dims, address, axis.var)) return nst_dim_const(dims, 0);
+    return nst_dim_linear(dims, address, axis.var, &coef, &rest) ? coef : (NstDim){0};
+}
+
+/* Axes in the order in which the first output lies in memory, outermost first. */
+static void order_axes(NstModule *module, NstNest *nest, uint32_t n_common)
+{
+    NstDims *dims = module->dims;
+    for (uint32_t k = n_common + 1; k < nest->n_axes; k++) {
+        for (uint32_t at = k; at > n_common; at--) {
+            NstAxis a = nest->axis[at - 1], b = nest->axis[at];
+            NstDim outer = step_of(dims, nest->out[0].index[0], a), inner = step_of(dims, nest->out[0].index[0], b);
+            if (!outer.i || !inner.i || nst_dim_compare(dims, inner, NST_DIM_GT, outer) != NST_TRUE) break;
+            nest->axis[at - 1] = b;
+            nest->axis[at] = a;
+        }
+    }
+}
+
+static bool mergeable(NstModule *module, const NstTouched *t, NstAxis outer, NstAxis inner)
+{
+    NstDims *dims = module->dims;
+    for (uint32_t k = 0; k < t->address.n; k++) {
+        NstDim far = step_of(dims, t->address.at[k], outer), near = step_of(dims, t->address.at[k], inner);
+        if (!far.i || !near.i || !nst_dim_same(far, nst_dim_mul(dims, near, inner.extent))) return false;
+    }
+    for (uint32_t k = 0; k < t->other.n; k++)
+        if (nst_dim_uses(dims, t->other.at[k], outer.var) || nst_dim_uses(dims, t->other.at[k], inner.var))
+            return false;
+    return true;
+}
+
+/* Axes k and k + 1 become one. */
+static void merge(NstModule *module, NstNest *nest, uint32_t k)
+{
+    NstDims *dims = module->dims;
+    NstAxis outer = nest->axis[k], inner = nest->axis[k + 1];
+    const char *name = nst_dims_sym(dims, inner.var)->name;
+    NstAxis both = nst_nest_axis(module, name, nst_dim_mul(dims, outer.extent, inner.extent));
+    uint32_t n_syms = nst_dims_sym_count(dims) + 1;
+    NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
+    table[outer.var.i] = nst_dim_const(dims, 0);
+    table[inner.var.i] = nst_dim_sym(dims, both.var);
+    nest->axis[k] = both;
+    for (uint32_t a = k + 1; a + 1 < nest->n_axes; a++) nest->axis[a] = nest->axis[a + 1];
+    nest->n_axes--;
+    nst_nest_subst(module, nest, table, n_syms);
+}
+
+static void merge_axes(NstModule *module, NstNest *nest, uint32_t n_common)
+{
+    for (uint32_t k = n_common; k + 1 < nest->n_axes;) {
+        NstTouched t;
+        nst_touched(module, nest, &t);
+        if (!mergeable(module, &t, nest->axis[k], nest->axis[k + 1])) {
+            k++;
+            continue;
+        }
+        merge(module, nest, k);
+        if (k > n_common) k--;
+    }
+}
+
+NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common)
+{
+    NstNest *flat = nst_nest_clone(w->module, nest);
+    Flattener f = {w, w->module->arena};
+    flatten_accesses(&f, flat);
+    nst_nest_split_divided(w->module, flat, n_common);
+    if (!flat->n_states && flat->n_outs) order_axes(w->module, flat, n_common);
+    merge_axes(w->module, flat, n_common);
+    return flat;
+}

@@ -1,0 +1,39 @@
+/* flat.h: nests over linear addresses: the form in which maps and rows are scheduled.
+ *
+ * In flat form every buffer is one row of elements and every load and output has one index, its element offset.  Axes are
+ * split where an index divides them, ordered as the output lies in memory, and merged where all addresses allow, so that
+ * the innermost axis is as long as it can be. */
+#ifndef NST_PASSES_FLAT_H
+#define NST_PASSES_FLAT_H
+
+#include "passes/writer.h"
+
+/* Splits axis k of a nest into extent / inner and inner (which must divide the extent). */
+void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim inner);
+/* Splits axes from `first` on wherever an index divides one: afterwards indices are linear where they can be. */
+void nst_nest_split_divided(NstModule *module, NstNest *nest, uint32_t first);
+
+/* Makes every buffer of the kernel under construction one row of elements. */
+void nst_flat_buffers(NstWriter *w);
+/* A copy of the nest in flat form for that writer: the first n_common axes stay; the others are split, ordered (maps only)
+ * and merged. */
+NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common);
+
+/* Element offsets that a nest touches: `dim` of loads and outputs, each once; `other` is all else that depends on axes:
+ * conditions, index values, lets. */
+typedef struct NstTouched {
+    NST_VEC(NstDim) address, other;
+    NST_VEC(NstBuf) buffer; /* by address */
+    NST_VEC(bool) stored;   /* by address */
+    int widest;             /* bytes of the widest element or value computed with */
+} NstTouched;
+void nst_touched(NstModule *module, const NstNest *nest, NstTouched *touched);
+
+/* The constant distance in elements of neighbours along an axis; false if there is none. */
+bool nst_stride(NstDims *dims, NstDim address, NstSym axis, int64_t *stride);
+
+/* Places along axis k where a condition or a clamp of the nest changes, in provable order, within 0..extent (not the ends).
+ * At most `max`; what cannot be ordered or solved is left out. */
+uint32_t nst_breaks(NstWriter *w, const NstNest *nest, uint32_t n_common, uint32_t k, NstDim *at, uint32_t max);
+
+#endif

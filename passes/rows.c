@@ -1,0 +1,407 @@
+/* rows.c: see rows.h.  No schedule here changes the order of a sum: lanes and tree are the nest's (ir/order.h). */
+#include "passes/rows.h"
+
+/* Elements of the parallel blocks of a map with one axis: 64 KB of f32, far above the cost of a fork. */
+enum { BLOCK_ELEMENTS = 16 << 10 };
+/* Vectors side by side in the main loop of a cheap map: hides the latency of its operations; dear maps have enough. */
+enum { UNROLL = 4, UNROLL_COST = 12 };
+/* Places where loops are split: each costs a copy of the body. */
+enum { MAX_BREAKS = 6, MAX_SPLIT_AXES = 2 };
+/* A reduction of at most this many elements, or without adjacent ones, runs one element at a time. */
+enum { MAX_STATES = 8 };
+
+typedef struct Rows {
+    NstCtx *ctx;
+    NstWriter *w;
+    NstDims *dims;
+    NstNest *nest;
+    uint32_t n_common, n_split; /* axes split so far */
+    int64_t lanes;
+    int unroll;
+    bool parallel; /* the next outer loop may be parallel */
+    uint32_t next_let; /* index-lets up to here are bound */
+} Rows;
+
+static NstDim constant(Rows *r, int64_t value)
+{
+    return nst_dim_const(r->dims, value);
+}
+
+static int64_t lanes_of(NstModule *module, const NstNest *nest)
+{
+    NstTouched t;
+    nst_touched(module, nest, &t);
+    return module->target->vector_bytes / (t.widest ? t.widest : 1);
+}
+
+/* --- maps ---------------------------------------------------------------------------------------------------- */
+
+/* Binds the index-lets that do not depend on the vector axis, or (all) the rest. */
+static void write_lets(Rows *r, NstBlock *block, bool all)
+{
+    NstNest part = *r->nest;
+    uint32_t end = r->next_let;
+    NstSym vec = r->nest->n_axes ? r->nest->axis[r->nest->n_axes - 1].var : (NstSym){0};
+    for (; end < r->nest->n_lets; end++) {
+        const NstIndexLet *let = &r->nest->let[end];
+        bool inner = nst_expr_uses_sym(r->w->module->exprs, let->value, vec);
+        for (uint32_t k = r->next_let; k < end && !inner; k++)
+            inner = nst_expr_uses_sym(r->w->module->exprs, let->value, r->nest->let[k].var) && all;
+        if (inner && !all) break;
+    }
+    part.let += r->next_let;
+    part.n_lets = end - r->next_let;
+    nst_writer_lets(r->w, block, &part);
+    if (!all) r->next_let = end;
+}
+
+static void write_point(Rows *r, NstBlock *block)
+{
+    uint32_t bound = r->next_let;
+    r->w->n_states = 0;
+    write_lets(r, block, true);
+    if (r->nest->check.i) {
+        NstStmt *stmt = nst_stmt_assert(r->w->kernel, nst_writer_expr(r->w, r->nest->check), r->nest->message);
+        stmt->origin = r->nest->origin;
+        nst_block_add(r->w->kernel, block, stmt);
+    }
+    nst_writer_stores(r->w, block, r->nest);
+    r->next_let = bound;
+}
+
+/* One vector of the last axis: base .. end - 1, at most `lanes` elements. */
+static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end)
+{
+    NstDim var;
+    NstAxis axis = r->nest->axis[r->nest->n_axes - 1];
+    block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, r->lanes, &var);
+    nst_writer_bind(r->w, axis.var, var);
+    write_point(r, block);
+}
+
+/* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
+static void write_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
+{
+    NstDims *dims = r->dims;
+    NstDim length = nst_dim_sub(dims, end, begin), at = begin, i, u;
+    int64_t known;
+    bool fixed = nst_dim_is_const(dims, length, &known);
+    if (fixed && known <= 0) return;
+    for (int wide = r->unroll; wide >= 1; wide = wide > 1 ? 1 : 0) {
+        int64_t step = wide * r->lanes;
+        NstDim rest = nst_dim_sub(dims, end, at), trips = nst_dim_floordiv(dims, rest, constant(r, step));
+        int64_t n_trips;
+        if (nst_dim_is_const(dims, trips, &n_trips) && n_trips <= 0) continue;
+        NstBlock *body = nst_writer_loop(r->w, block, "i", constant(r, 0), trips, 1, NST_FOR_SERIAL, 0, &i);
+        NstDim base = nst_dim_add(dims, at, nst_dim_mul_const(dims, i, step));
+        if (wide > 1) {
+            body = nst_writer_loop(r->w, body, "u", constant(r, 0), constant(r, wide), 1, NST_FOR_UNROLL, 0, &u);
+            base = nst_dim_add(dims, base, nst_dim_mul_const(dims, u, r->lanes));
+        }
+        write_vector(r, body, base, nst_dim_add_const(dims, base, r->lanes));
+        at = nst_dim_add(dims, at, nst_dim_mul_const(dims, trips, step));
+    }
+    int64_t rest;
+    if (nst_dim_is_const(dims, nst_dim_sub(dims, end, at), &rest) && rest <= 0) return;
+    write_vector(r, block, at, end);
+}
+
+/* A map with one axis, dealt to the threads in blocks. */
+static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
+{
+    NstDims *dims = r->dims;
+    NstDim length = nst_dim_sub(dims, end, begin), size = constant(r, BLOCK_ELEMENTS), b;
+    NstDim count = nst_dim_ceildiv(dims, length, size);
+    int64_t known;
+    if (nst_dim_is_const(dims, count, &known) && known <= 1) {
+        write_run(r, block, begin, end);
+        return;
+    }
+    block = nst_writer_loop(r->w, block, "block", constant(r, 0), count, 1, NST_FOR_PARALLEL, 0, &b);
+    NstDim from = nst_dim_add(dims, begin, nst_dim_mul(dims, b, size));
+    NstDim full = nst_dim_floordiv(dims, length, size);
+    (void)full;
+    write_run(r, block, from, nst_dim_min(dims, end, nst_dim_add(dims, from, size)));
+}
+
+static void write_axis(Rows *r, NstBlock *block, uint32_t k);
+
+/* Axis k from begin to end. */
+static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstDim end, bool parallel)
+{
+    if (k + 1 == r->nest->n_axes) {
+        write_lets(r, block, false);
+        if (parallel)
+            write_blocks(r, block, begin, end);
+        else
+            write_run(r, block, begin, end);
+        return;
+    }
+    NstDim var;
+    const char *name = nst_dims_sym(r->dims, r->nest->axis[k].var)->name;
+    NstForKind kind = parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
+    block = nst_writer_loop(r->w, block, name, begin, end, 1, kind, 0, &var);
+    nst_writer_bind(r->w, r->nest->axis[k].var, var);
+    write_axis(r, block, k + 1);
+}
+
+/* Loops over axis k and those inside, split where conditions change. */
+static void write_axis(Rows *r, NstBlock *block, uint32_t k)
+{
+    NstDim at[MAX_BREAKS], begin = constant(r, 0), end = nst_writer_dim(r->w, r->nest->axis[k].extent);
+    uint32_t n = r->n_split < MAX_SPLIT_AXES ? nst_breaks(r->w, r->nest, r->n_common, k, at, MAX_BREAKS) : 0;
+    uint32_t lets = r->next_let;
+    bool parallel = r->parallel;
+    r->parallel = false;
+    r->n_split += n > 0;
+    for (uint32_t b = 0; b <= n; b++) {
+        NstDim stop = b < n ? at[b] : end;
+        int64_t length;
+        if (!nst_dim_is_const(r->dims, nst_dim_sub(r->dims, stop, begin), &length) || length > 0)
+            write_range(r, block, k, begin, stop, parallel);
+        r->next_let = lets;
+        begin = stop;
+    }
+    r->n_split -= n > 0;
+}
+
+static uint32_t cost_of(const Rows *r)
+{
+    uint32_t cost = 0;
+    for (uint32_t k = 0; k < r->nest->n_outs; k++) cost += nst_expr_cost(r->w->module->exprs, r->nest->out[k].value);
+    return cost;
+}
+
+/* The longest outer axis comes first, so that threads share it. */
+static void put_longest_first(Rows *r)
+{
+    NstNest *nest = r->nest;
+    uint32_t best = r->n_common;
+    int64_t most = 0, extent;
+    for (uint32_t k = r->n_common; k + 1 < nest->n_axes; k++)
+        if (nst_dim_is_const(r->dims, nest->axis[k].extent, &extent) && extent > most && most < 16) {
+            most = extent;
+            best = k;
+        }
+    NstAxis first = nest->axis[best];
+    for (uint32_t k = best; k > r->n_common; k--) nest->axis[k] = nest->axis[k - 1];
+    nest->axis[r->n_common] = first;
+}
+
+static void write_map(Rows *r, NstBlock *block)
+{
+    r->unroll = cost_of(r) <= UNROLL_COST ? UNROLL : 1;
+    if (r->nest->n_axes == r->n_common) {
+        write_point(r, block);
+        return;
+    }
+    if (r->parallel && r->nest->n_axes > r->n_common + 2) put_longest_first(r);
+    write_axis(r, block, r->n_common);
+}
+
+/* --- row reductions ------------------------------------------------------------------------------------------ */
+
+typedef struct Lanes {
+    NstBuf state[MAX_STATES]; /* [vectors][width] */
+    int64_t vectors, width;
+} Lanes;
+
+static void bind_states(Rows *r, const Lanes *l, NstDim j, NstDim lane)
+{
+    NstDim index[2] = {j, lane};
+    r->w->n_states = r->nest->n_states;
+    for (uint32_t k = 0; k < r->nest->n_states; k++)
+        r->w->state[k] = nst_expr_load(r->w->module->exprs, r->nest->state[k].dtype, l->state[k], index, 2);
+}
+
+static void store_states(Rows *r, NstBlock *block, const Lanes *l, NstDim j, NstDim lane, const NstExpr *value)
+{
+    NstDim index[2] = {j, lane};
+    NstStoreTarget *target = NST_NEW_ARRAY(r->w->kernel->arena, NstStoreTarget, r->nest->n_states);
+    for (uint32_t k = 0; k < r->nest->n_states; k++)
+        target[k] = (NstStoreTarget){.buffer = l->state[k], .value = value[k]};
+    NstStmt *stmt = nst_stmt_update(r->w->kernel, r->nest->n_states, target, index, 2);
+    stmt->u.store.update = false;
+    nst_block_add(r->w->kernel, block, stmt);
+}
+
+/* Opens the loops over `vectors` vectors of the tile. */
+static NstBlock *over_tile(Rows *r, NstBlock *block, int64_t vectors, int64_t width, NstDim *j, NstDim *lane)
+{
+    block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, vectors), 1, NST_FOR_UNROLL, 0, j);
+    return nst_writer_loop(r->w, block, "l", constant(r, 0), constant(r, width), 1, NST_FOR_VECTOR, width, lane);
+}
+
+static void open_lanes(Rows *r, NstBlock *block, Lanes *l)
+{
+    NstDim shape[2] = {constant(r, l->vectors), constant(r, l->width)}, j, lane;
+    NstExpr identity[MAX_STATES];
+    for (uint32_t k = 0; k < r->nest->n_states; k++) {
+        l->state[k] =
+            nst_kernel_local(r->w->kernel, "lanes", r->nest->state[k].dtype, NST_SPACE_REG, 2, shape);
+        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l->state[k]));
+        identity[k] = r->nest->state[k].identity;
+    }
+    NstBlock *body = over_tile(r, block, l->vectors, l->width, &j, &lane);
+    store_states(r, body, l, j, lane, identity);
+}
+
+/* One step for the elements base + j * width + lane below end. */
+static void write_steps(Rows *r, NstBlock *block, const Lanes *l, NstDim base, NstDim end, bool masked)
+{
+    NstDims *dims = r->dims;
+    NstAxis axis = r->nest->reduce[r->nest->n_reduce - 1];
+    NstExpr value[MAX_STATES];
+    NstDim j, element;
+    block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, l->vectors), 1, NST_FOR_UNROLL, 0, &j);
+    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
+    NstDim to = nst_dim_add_const(dims, from, l->width), lane;
+    if (masked) to = nst_dim_min(dims, to, end);
+    NstDim count = nst_dim_sub(dims, to, from);
+    block = nst_writer_loop(r->w, block, "l", constant(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
+    element = nst_dim_add(dims, from, lane);
+    nst_writer_bind(r->w, axis.var, element);
+    bind_states(r, l, j, lane);
+    for (uint32_t k = 0; k < r->nest->n_states; k++) value[k] = nst_writer_expr(r->w, r->nest->state[k].step);
+    store_states(r, block, l, j, lane, value);
+}
+
+/* state l = merge(state l, state l + h) for l < h, h halving from all lanes. */
+static void write_tree(Rows *r, NstBlock *block, const Lanes *l)
+{
+    NstExprs *exprs = r->w->module->exprs;
+    uint32_t m = r->nest->n_states;
+    for (int64_t h = l->vectors * l->width / 2; h >= 1; h /= 2) {
+        NstDim j, lane, far_j, far_lane;
+        bool whole = h >= l->width;
+        NstBlock *body = over_tile(r, block, whole ? h / l->width : 1, whole ? l->width : h, &j, &lane);
+        far_j = whole ? nst_dim_add_const(r->dims, j, h / l->width) : j;
+        far_lane = whole ? lane : nst_dim_add_const(r->dims, lane, h);
+        NstExpr side[2 * MAX_STATES], value[MAX_STATES];
+        NstDim near[2] = {j, lane}, far[2] = {far_j, far_lane};
+        for (uint32_t k = 0; k < m; k++) {
+            side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], near, 2);
+            side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], far, 2);
+        }
+        for (uint32_t k = 0; k < m; k++)
+            value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
+        store_states(r, body, l, j, lane, value);
+    }
+}
+
+/* A reduction with lanes whose output axes are all bound. */
+static void write_reduction(Rows *r, NstBlock *block)
+{
+    NstDims *dims = r->dims;
+    NstNest *nest = r->nest;
+    Lanes l = {.width = nest->lanes < r->lanes ? nest->lanes : r->lanes};
+    l.vectors = (int64_t)nest->lanes / l.width;
+    r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
+    /* A block of its own keeps the states' lives apart. */
+    NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
+    nst_block_add(r->w->kernel, block, scope);
+    block = &scope->u.branch.then;
+    open_lanes(r, block, &l);
+    NstBlock *body = block;
+    for (uint32_t k = 0; k + 1 < nest->n_reduce; k++)
+        body = nst_writer_axis_loop(r->w, body, nest->reduce[k], NST_FOR_SERIAL);
+    NstDim n = nst_writer_dim(r->w, nest->reduce[nest->n_reduce - 1].extent), i;
+    NstDim trips = nst_dim_floordiv(dims, n, constant(r, nest->lanes));
+    NstDim done = nst_dim_mul_const(dims, trips, nest->lanes);
+    int64_t known;
+    if (!nst_dim_is_const(dims, trips, &known) || known > 0) {
+        NstBlock *inner = nst_writer_loop(r->w, body, "i", constant(r, 0), trips, 1, NST_FOR_SERIAL, 0, &i);
+        write_steps(r, inner, &l, nst_dim_mul_const(dims, i, nest->lanes), n, false);
+    }
+    if (!nst_dim_is_const(dims, nst_dim_sub(dims, n, done), &known) || known > 0)
+        write_steps(r, body, &l, done, n, true);
+    write_tree(r, block, &l);
+    bind_states(r, &l, constant(r, 0), constant(r, 0));
+    nst_writer_stores(r->w, block, nest);
+}
+
+/* --- nests and groups ---------------------------------------------------------------------------------------- */
+
+/* True if the reduction can run by lanes here: lanes asked for, no condition, lanes side by side in every load. */
+static bool by_lanes(NstModule *module, const NstNest *flat)
+{
+    if (flat->lanes <= 1 || flat->guard.i || flat->check.i || flat->n_lets || flat->n_states > MAX_STATES) return false;
+    NstTouched t;
+    nst_touched(module, flat, &t);
+    NstSym last = flat->reduce[flat->n_reduce - 1].var;
+    for (uint32_t k = 0; k < t.address.n; k++) {
+        int64_t stride;
+        if (!nst_dim_uses(module->dims, t.address.at[k], last)) continue;
+        if (!nst_stride(module->dims, t.address.at[k], last, &stride) || stride != 1) return false;
+    }
+    return true;
+}
+
+NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
+                             bool parallel)
+{
+    NstModule *module = w->module;
+    NstNest *flat = nst_flat_nest(w, nest, n_common);
+    for (uint32_t k = 0; k < n_common; k++) /* the copy's axes are new symbols */
+        nst_writer_bind(w, flat->axis[k].var, nst_writer_dim(w, nst_dim_sym(module->dims, nest->axis[k].var)));
+    Rows r = {.ctx = ctx, .w = w, .dims = module->dims, .nest = flat, .n_common = n_common, .parallel = parallel};
+    r.lanes = lanes_of(module, flat);
+    if (!flat->n_states) {
+        write_map(&r, block);
+        return NST_OK;
+    }
+    for (uint32_t k = n_common; k < flat->n_axes; k++)
+        block = nst_writer_axis_loop(w, block, flat->axis[k], k == n_common && parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL);
+    if (by_lanes(module, flat))
+        write_reduction(&r, block);
+    else
+        nst_writer_plain(w, block, flat, flat->n_axes);
+    return NST_OK;
+}
+
+bool nst_is_row_group(NstModule *module, const NstGroup *group)
+{
+    (void)module;
+    if (group->serial) return false;
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (!group->items.at[k].nest) return false;
+    return true;
+}
+
+/* The common axes as one parallel loop over rows. */
+static NstBlock *common_loop(NstWriter *w, NstBlock *block, const NstGroup *group)
+{
+    NstDims *dims = w->module->dims;
+    if (group->n_axes == 1) return nst_writer_axis_loop(w, block, group->axis[0], NST_FOR_PARALLEL);
+    NstDim rows = nst_dim_const(dims, 1), row, stride = nst_dim_const(dims, 1);
+    for (uint32_t k = 0; k < group->n_axes; k++)
+        rows = nst_dim_mul(dims, rows, nst_writer_dim(w, group->axis[k].extent));
+    block = nst_writer_loop(w, block, "row", nst_dim_const(dims, 0), rows, 1, NST_FOR_PARALLEL, 0, &row);
+    for (uint32_t k = group->n_axes; k-- > 0;) {
+        NstDim extent = nst_writer_dim(w, group->axis[k].extent), at = nst_dim_floordiv(dims, row, stride);
+        nst_writer_bind(w, group->axis[k].var, k ? nst_dim_mod(dims, at, extent) : at);
+        stride = nst_dim_mul(dims, stride, extent);
+    }
+    return block;
+}
+
+NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
+                            NstBuf **arg_buffer)
+{
+    NST_CHECK(ctx, nst_is_row_group(module, group), NST_E_UNSUPPORTED, "group '%s' is no row group", group->name);
+    NstWriter w;
+    nst_writer_init(&w, module, group);
+    nst_flat_buffers(&w);
+    NstBlock *block = &w.kernel->body;
+    if (group->n_axes) block = common_loop(&w, block, group);
+    for (uint32_t k = 0; k < group->locals.n; k++)
+        nst_block_add(w.kernel, block, nst_stmt_alloc(w.kernel, nst_writer_buffer(&w, group->locals.at[k])));
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        for (uint32_t a = 0; a < group->n_axes; a++)
+            nst_writer_bind(&w, nest->axis[a].var, nst_writer_dim(&w, nst_dim_sym(module->dims, group->axis[a].var)));
+        NST_TRY(nst_write_row_nest(ctx, &w, block, nest, group->n_axes, group->n_axes == 0));
+    }
+    nst_writer_finish(&w, kernel, arg_buffer);
+    return NST_OK;
+}

@@ -1,0 +1,22 @@
+/* rows.h: the schedule of maps and of rows: groups whose members are maps and reductions over a row.
+ *
+ * Maps run along the output's memory in vectors, loops split where conditions change.  Row reductions keep the lanes of
+ * ir/order.h in a register tile.  A group with common axes runs one row an iteration, its locals in scratch. */
+#ifndef NST_PASSES_ROWS_H
+#define NST_PASSES_ROWS_H
+
+#include "passes/flat.h"
+
+/* True if every nest of the group is a map, a reduction with lanes over adjacent elements, or short enough to run plainly. */
+bool nst_is_row_group(NstModule *module, const NstGroup *group);
+
+/* The kernel of such a group. */
+NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
+                            NstBuf **arg_buffer) NST_MUST_CHECK;
+
+/* One nest in vectors along its axes from n_common on (those before are bound); parallel: may use all threads.  The writer's
+ * buffers are flat (nst_flat_buffers). */
+NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
+                             bool parallel) NST_MUST_CHECK;
+
+#endif
