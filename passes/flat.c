@@ -5,6 +5,7 @@
 
 void nst_flat_buffers(NstWriter *w)
 {
+    w->flat = true;
     for (uint32_t k = 1; k < w->kernel_buffer.n; k++) {
         if (!w->kernel_buffer.at[k].i) continue;
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, w->kernel_buffer.at[k]);

@@ -17,6 +17,8 @@ static void prepare(NstModule *module, uint32_t at)
     NstNest *nest = group->items.at[0].nest;
     NstTileSchedule *schedule = NST_NEW(module->arena, NstTileSchedule);
     if (!nst_tile_schedule_choose(module, nest, 0, true, schedule)) return;
+    /* Padding along the vector axis: lanes differ, which columns with masks say (rows.c). */
+    if (nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;
     group->tile = schedule;
     NstPacked packed = nst_pack_columns(module, nest, 0, schedule);
     if (!packed.nest) return;

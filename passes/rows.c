@@ -18,7 +18,7 @@ typedef struct Rows {
     uint32_t n_common, n_split; /* axes split so far */
     int64_t lanes;
     int unroll;
-    bool parallel; /* the next outer loop may be parallel */
+    bool parallel;     /* the next outer loop may be parallel */
     uint32_t next_let; /* index-lets up to here are bound */
 } Rows;
 
@@ -44,10 +44,7 @@ static void write_lets(Rows *r, NstBlock *block, bool all)
     NstSym vec = r->nest->n_axes ? r->nest->axis[r->nest->n_axes - 1].var : (NstSym){0};
     for (; end < r->nest->n_lets; end++) {
         const NstIndexLet *let = &r->nest->let[end];
-        bool inner = nst_expr_uses_sym(r->w->module->exprs, let->value, vec);
-        for (uint32_t k = r->next_let; k < end && !inner; k++)
-            inner = nst_expr_uses_sym(r->w->module->exprs, let->value, r->nest->let[k].var) && all;
-        if (inner && !all) break;
+        if (!all && nst_expr_uses_sym(r->w->module->exprs, let->value, vec)) break;
     }
     part.let += r->next_let;
     part.n_lets = end - r->next_let;
@@ -79,31 +76,34 @@ static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end)
     write_point(r, block);
 }
 
+/* Vectors first .. last - 1 of a run, `wide` of them an iteration. */
+static void write_vectors(Rows *r, NstBlock *block, NstDim begin, NstDim first, NstDim last, int wide)
+{
+    NstDims *dims = r->dims;
+    NstDim i, u = constant(r, 0);
+    int64_t known;
+    if (nst_dim_is_const(dims, nst_dim_sub(dims, last, first), &known) && known <= 0) return;
+    block = nst_writer_loop(r->w, block, "i", first, last, 1, NST_FOR_SERIAL, 0, &i);
+    if (wide > 1)
+        block = nst_writer_loop(r->w, block, "u", constant(r, 0), constant(r, wide), 1, NST_FOR_UNROLL, 0, &u);
+    NstDim vector = nst_dim_add(dims, nst_dim_mul_const(dims, i, wide), u);
+    NstDim base = nst_dim_add(dims, begin, nst_dim_mul_const(dims, vector, r->lanes));
+    write_vector(r, block, base, nst_dim_add_const(dims, base, r->lanes));
+}
+
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
 static void write_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
 {
     NstDims *dims = r->dims;
-    NstDim length = nst_dim_sub(dims, end, begin), at = begin, i, u;
+    NstDim length = nst_dim_sub(dims, end, begin), full = nst_dim_floordiv(dims, length, constant(r, r->lanes));
+    NstDim wide = nst_dim_floordiv(dims, full, constant(r, r->unroll));
     int64_t known;
-    bool fixed = nst_dim_is_const(dims, length, &known);
-    if (fixed && known <= 0) return;
-    for (int wide = r->unroll; wide >= 1; wide = wide > 1 ? 1 : 0) {
-        int64_t step = wide * r->lanes;
-        NstDim rest = nst_dim_sub(dims, end, at), trips = nst_dim_floordiv(dims, rest, constant(r, step));
-        int64_t n_trips;
-        if (nst_dim_is_const(dims, trips, &n_trips) && n_trips <= 0) continue;
-        NstBlock *body = nst_writer_loop(r->w, block, "i", constant(r, 0), trips, 1, NST_FOR_SERIAL, 0, &i);
-        NstDim base = nst_dim_add(dims, at, nst_dim_mul_const(dims, i, step));
-        if (wide > 1) {
-            body = nst_writer_loop(r->w, body, "u", constant(r, 0), constant(r, wide), 1, NST_FOR_UNROLL, 0, &u);
-            base = nst_dim_add(dims, base, nst_dim_mul_const(dims, u, r->lanes));
-        }
-        write_vector(r, body, base, nst_dim_add_const(dims, base, r->lanes));
-        at = nst_dim_add(dims, at, nst_dim_mul_const(dims, trips, step));
-    }
-    int64_t rest;
-    if (nst_dim_is_const(dims, nst_dim_sub(dims, end, at), &rest) && rest <= 0) return;
-    write_vector(r, block, at, end);
+    if (nst_dim_is_const(dims, length, &known) && known <= 0) return;
+    if (r->unroll > 1) write_vectors(r, block, begin, constant(r, 0), wide, r->unroll);
+    write_vectors(r, block, begin, r->unroll > 1 ? nst_dim_mul_const(dims, wide, r->unroll) : constant(r, 0), full, 1);
+    NstDim done = nst_dim_mul_const(dims, full, r->lanes);
+    if (nst_dim_is_const(dims, nst_dim_sub(dims, length, done), &known) && known <= 0) return;
+    write_vector(r, block, nst_dim_add(dims, begin, done), end);
 }
 
 /* A map with one axis, dealt to the threads in blocks. */
@@ -119,8 +119,6 @@ static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
     }
     block = nst_writer_loop(r->w, block, "block", constant(r, 0), count, 1, NST_FOR_PARALLEL, 0, &b);
     NstDim from = nst_dim_add(dims, begin, nst_dim_mul(dims, b, size));
-    NstDim full = nst_dim_floordiv(dims, length, size);
-    (void)full;
     write_run(r, block, from, nst_dim_min(dims, end, nst_dim_add(dims, from, size)));
 }
 
@@ -237,8 +235,7 @@ static void open_lanes(Rows *r, NstBlock *block, Lanes *l)
     NstDim shape[2] = {constant(r, l->vectors), constant(r, l->width)}, j, lane;
     NstExpr identity[MAX_STATES];
     for (uint32_t k = 0; k < r->nest->n_states; k++) {
-        l->state[k] =
-            nst_kernel_local(r->w->kernel, "lanes", r->nest->state[k].dtype, NST_SPACE_REG, 2, shape);
+        l->state[k] = nst_kernel_local(r->w->kernel, "lanes", r->nest->state[k].dtype, NST_SPACE_REG, 2, shape);
         nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l->state[k]));
         identity[k] = r->nest->state[k].identity;
     }
@@ -283,8 +280,7 @@ static void write_tree(Rows *r, NstBlock *block, const Lanes *l)
             side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], near, 2);
             side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], far, 2);
         }
-        for (uint32_t k = 0; k < m; k++)
-            value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
+        for (uint32_t k = 0; k < m; k++) value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
         store_states(r, body, l, j, lane, value);
     }
 }
@@ -320,6 +316,93 @@ static void write_reduction(Rows *r, NstBlock *block)
     nst_writer_stores(r->w, block, nest);
 }
 
+/* --- reductions over other axes than the vector's -------------------------------------------------------------- */
+
+/* Vectors side by side in one pass over the reduction. */
+enum { COLUMN_VECTORS = 4 };
+
+/* One step, or (first) the identities, or (last) the results, for vectors of `lanes` columns from base on, below end. */
+typedef enum ColumnPart { COLUMN_START, COLUMN_STEP, COLUMN_END } ColumnPart;
+
+static void write_column_part(Rows *r, NstBlock *block, const Lanes *l, NstDim base, NstDim end, ColumnPart part)
+{
+    NstDims *dims = r->dims;
+    NstNest *nest = r->nest;
+    NstDim j, lane;
+    NstExpr value[MAX_STATES];
+    block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, l->vectors), 1, NST_FOR_UNROLL, 0, &j);
+    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
+    NstDim count = constant(r, l->width);
+    if (end.i) count = nst_dim_min(dims, count, nst_dim_sub(dims, end, from));
+    block = nst_writer_loop(r->w, block, "l", constant(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
+    nst_writer_bind(r->w, nest->axis[nest->n_axes - 1].var, nst_dim_add(dims, from, lane));
+    bind_states(r, l, j, lane);
+    if (part == COLUMN_END) {
+        nst_writer_stores(r->w, block, nest);
+        return;
+    }
+    if (part == COLUMN_STEP) block = nst_writer_guard(r->w, block, nest->guard);
+    for (uint32_t k = 0; k < nest->n_states; k++)
+        value[k] = part == COLUMN_START ? nest->state[k].identity : nst_writer_expr(r->w, nest->state[k].step);
+    store_states(r, block, l, j, lane, value);
+}
+
+static void write_columns(Rows *r, NstBlock *block, NstDim base, NstDim end, int64_t vectors)
+{
+    NstNest *nest = r->nest;
+    Lanes l = {.vectors = vectors, .width = r->lanes};
+    NstDim shape[2] = {constant(r, l.vectors), constant(r, l.width)};
+    NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
+    nst_block_add(r->w->kernel, block, scope);
+    block = &scope->u.branch.then;
+    r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
+    for (uint32_t k = 0; k < nest->n_states; k++) {
+        l.state[k] = nst_kernel_local(r->w->kernel, "acc", nest->state[k].dtype, NST_SPACE_REG, 2, shape);
+        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l.state[k]));
+    }
+    write_column_part(r, block, &l, base, end, COLUMN_START);
+    NstBlock *inner = block;
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        inner = nst_writer_axis_loop(r->w, inner, nest->reduce[k], NST_FOR_SERIAL);
+    write_column_part(r, inner, &l, base, end, COLUMN_STEP);
+    write_column_part(r, block, &l, base, end, COLUMN_END);
+}
+
+/* The last output axis in vectors, the whole reduction for each. */
+static void write_column_run(Rows *r, NstBlock *block)
+{
+    NstDims *dims = r->dims;
+    NstDim n = nst_writer_dim(r->w, r->nest->axis[r->nest->n_axes - 1].extent), i;
+    int64_t width = COLUMN_VECTORS * r->lanes, known;
+    NstDim full = nst_dim_floordiv(dims, n, constant(r, width)), done = nst_dim_mul_const(dims, full, width);
+    if (!nst_dim_is_const(dims, full, &known) || known > 0) {
+        NstBlock *body = nst_writer_loop(r->w, block, "i", constant(r, 0), full, 1, NST_FOR_SERIAL, 0, &i);
+        write_columns(r, body, nst_dim_mul_const(dims, i, width), (NstDim){0}, COLUMN_VECTORS);
+    }
+    NstDim rest = nst_dim_sub(dims, n, done);
+    if (nst_dim_is_const(dims, rest, &known)) {
+        if (known > 0) write_columns(r, block, done, n, (known + r->lanes - 1) / r->lanes);
+        return;
+    }
+    NstDim vectors = nst_dim_ceildiv(dims, rest, constant(r, r->lanes));
+    NstBlock *body = nst_writer_loop(r->w, block, "i", constant(r, 0), vectors, 1, NST_FOR_SERIAL, 0, &i);
+    write_columns(r, body, nst_dim_add(dims, done, nst_dim_mul_const(dims, i, r->lanes)), n, 1);
+}
+
+/* True if results of neighbours along the last axis are adjacent, so that a vector of them can be summed at once. */
+static bool by_columns(NstModule *module, const NstNest *flat, uint32_t n_common)
+{
+    if (flat->lanes > 1 || flat->n_axes == n_common || !flat->n_reduce || flat->n_lets || flat->check.i ||
+        flat->n_states > MAX_STATES)
+        return false;
+    NstSym last = flat->axis[flat->n_axes - 1].var;
+    for (uint32_t k = 0; k < flat->n_outs; k++) {
+        int64_t stride;
+        if (!nst_stride(module->dims, flat->out[k].index[0], last, &stride) || stride != 1) return false;
+    }
+    return true;
+}
+
 /* --- nests and groups ---------------------------------------------------------------------------------------- */
 
 /* True if the reduction can run by lanes here: lanes asked for, no condition, lanes side by side in every load. */
@@ -350,18 +433,22 @@ NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const N
         write_map(&r, block);
         return NST_OK;
     }
-    for (uint32_t k = n_common; k < flat->n_axes; k++)
-        block = nst_writer_axis_loop(w, block, flat->axis[k], k == n_common && parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL);
-    if (by_lanes(module, flat))
+    bool columns = by_columns(module, flat, n_common);
+    for (uint32_t k = n_common; k + columns < flat->n_axes; k++) {
+        NstForKind kind = k == n_common && parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
+        block = nst_writer_axis_loop(w, block, flat->axis[k], kind);
+    }
+    if (columns)
+        write_column_run(&r, block);
+    else if (by_lanes(module, flat))
         write_reduction(&r, block);
     else
         nst_writer_plain(w, block, flat, flat->n_axes);
     return NST_OK;
 }
 
-bool nst_is_row_group(NstModule *module, const NstGroup *group)
+bool nst_is_row_group(const NstGroup *group)
 {
-    (void)module;
     if (group->serial) return false;
     for (uint32_t k = 0; k < group->items.n; k++)
         if (!group->items.at[k].nest) return false;
@@ -388,7 +475,7 @@ static NstBlock *common_loop(NstWriter *w, NstBlock *block, const NstGroup *grou
 NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
                             NstBuf **arg_buffer)
 {
-    NST_CHECK(ctx, nst_is_row_group(module, group), NST_E_UNSUPPORTED, "group '%s' is no row group", group->name);
+    NST_CHECK(ctx, nst_is_row_group(group), NST_E_UNSUPPORTED, "group '%s' is no row group", group->name);
     NstWriter w;
     nst_writer_init(&w, module, group);
     nst_flat_buffers(&w);

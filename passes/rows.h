@@ -7,8 +7,8 @@
 
 #include "passes/flat.h"
 
-/* True if every nest of the group is a map, a reduction with lanes over adjacent elements, or short enough to run plainly. */
-bool nst_is_row_group(NstModule *module, const NstGroup *group);
+/* True if the group is a list of nests whose common axes, if any, may run in any order. */
+bool nst_is_row_group(const NstGroup *group);
 
 /* The kernel of such a group. */
 NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,

@@ -24,7 +24,7 @@ typedef struct DivideVisit {
     NstModule *module;
     const NstNest *nest;
     uint32_t first; /* axes before are left whole */
-    int axis; /* found: position of the axis to split, else -1 */
+    int axis;       /* found: position of the axis to split, else -1 */
     NstDim inner;
 } DivideVisit;
 

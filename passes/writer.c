@@ -20,7 +20,7 @@ NstBuf nst_writer_buffer(NstWriter *w, NstBuf buffer)
 
 NstDim *nst_writer_index(NstWriter *w, NstBuf buffer, const NstDim *index, uint32_t n, uint32_t *n_out)
 {
-    uint32_t drop = w->dropped.at[buffer.i];
+    uint32_t drop = w->flat ? 0 : w->dropped.at[buffer.i];
     NstDim *mapped = NST_NEW_ARRAY(w->kernel->arena, NstDim, n);
     for (uint32_t k = drop; k < n; k++) mapped[k - drop] = nst_writer_dim(w, index[k]);
     *n_out = n - drop;

@@ -10,6 +10,7 @@ typedef struct NstWriter {
     NstKernel *kernel;
     NST_VEC(NstBuf) kernel_buffer; /* by module buffer; none = not part of this kernel */
     NST_VEC(uint32_t) dropped;     /* by module buffer: leading indices that a group's local leaves out */
+    bool flat;                     /* nests are in flat form (flat.h): one index, nothing to leave out */
     NST_VEC(NstBuf) args;          /* module buffers in ABI order */
     NST_VEC(NstDim) sym_value;     /* by symbol: what stands for an axis now; none = itself */
     NstExpr *state;                /* what stands for ARG k: loads of the current nest's states */

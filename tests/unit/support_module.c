@@ -45,7 +45,7 @@ static void fill(Runner *r, const NstModuleBuffer *item, void *data, size_t elem
     } else if (item->role == NST_ROLE_INPUT) {
         support_fill(dtype, data, elements, r->test->seed + item->index);
     } else {
-        memset(data, 0xa5, bytes); /* nothing may depend on it */
+        memset(data, item->role == NST_ROLE_PACKED ? 0 : 0xa5, bytes); /* nothing may depend on it */
     }
 }
 
