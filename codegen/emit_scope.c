@@ -339,12 +339,18 @@ static LLVMValueRef root_pointer(NstEmit *e, uint32_t root)
 static LLVMValueRef hoisted_pointer(NstEmit *e, uint32_t root, NstDim bytes)
 {
     int64_t constant;
-    if (nst_dim_is_const(e->dims, bytes, &constant))
-        return nst_llvm_offset_const(e->llvm, root_pointer(e, root), constant);
     uint32_t level = level_of(e, bytes);
     uint64_t key = key_of(KEY_POINTER, root, bytes);
     LLVMValueRef value = find_known(e->scopes.at[level], key);
     if (value) return value;
+    if (nst_dim_is_const(e->dims, bytes, &constant)) {
+        LLVMValueRef start = root_pointer(e, root); /* the sum belongs where its users further out find it */
+        LLVMBasicBlockRef from = enter_scope(e, level);
+        value = nst_llvm_offset_const(e->llvm, start, constant);
+        leave_scope(e, from);
+        add_known(e, e->scopes.at[level], key, value);
+        return value;
+    }
     const NstDimNode *node = nst_dim_node(e->dims, bytes);
     NstDim outer = nst_dim_const(e->dims, 0);
     if (node->op == NST_DIM_SUM) outer = outer_part(e, node, level);

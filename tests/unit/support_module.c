@@ -80,7 +80,7 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
         NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma};
         status = nst_kernel_interpret(r->ctx, kernel, &run);
     } else {
-        Compiled compiled = support_compile(r->ctx, kernel, r->target, true);
+        Compiled compiled = support_compile(r->ctx, kernel, r->target, !getenv("NST_NO_BOUNDS"));
         NstErrorSlot error = {0};
         status = support_run(r->ctx, &compiled, &data, param, r->threads, &error, NULL);
         support_release(&compiled);
@@ -139,6 +139,46 @@ ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
     ModuleRun run;
     cr_assert_eq(support_try_module(ctx, test, target, options, threads, &run), NST_OK, "%s\n%s", test->text,
                  ctx->error);
+    return run;
+}
+
+ModuleRun support_interpret_graph(NstCtx *ctx, const ModuleCase *test, const NstTarget *target)
+{
+    NstGraph *graph;
+    ModuleRun run = {0};
+    cr_assert_eq(nst_graph_parse(ctx, ctx->arena, test->text, strlen(test->text), &graph), NST_OK, "%s", ctx->error);
+    NstModule *module = nst_module_new(ctx->arena, graph, target, false); /* for the sizes of the inputs */
+    Runner r = {.ctx = ctx, .test = test, .module = module, .target = target};
+    r.n_syms = nst_dims_sym_count(graph->dims) + 1;
+    r.sym = NST_NEW_ARRAY(ctx->arena, int64_t, r.n_syms);
+    set_sizes(&r);
+    const NstRegion *top = nst_graph_region(graph, (NstRegionId){1});
+    NstTensorValue *input = NST_NEW_ARRAY(ctx->arena, NstTensorValue, top->params.n);
+    NstTensorValue *result = NST_NEW_ARRAY(ctx->arena, NstTensorValue, top->results.n);
+    for (uint32_t k = 0; k < top->params.n; k++) {
+        const NstType *type = nst_value_type(graph, top->params.at[k]);
+        size_t elements = 1;
+        input[k] = (NstTensorValue){.dtype = type->dtype, .rank = type->rank};
+        for (int a = 0; a < type->rank; a++) {
+            NstStatus status = nst_dim_eval(ctx, graph->dims, type->shape[a], r.sym, r.n_syms, &input[k].shape[a]);
+            cr_assert_eq(status, NST_OK, "%s", ctx->error);
+            elements *= (size_t)input[k].shape[a];
+        }
+        input[k].bytes = elements * (size_t)nst_dtype_info(type->dtype)->bytes;
+        input[k].data = nst_alloc_aligned(ctx->arena, input[k].bytes + 64, 64);
+        NstModuleBuffer item = {.role = NST_ROLE_INPUT, .index = k};
+        item.buffer.dtype = type->dtype;
+        fill(&r, &item, input[k].data, elements, input[k].bytes);
+    }
+    NstStatus status = nst_graph_interpret(ctx, ctx->arena, graph, input, top->params.n, target->has_fma, NULL, result);
+    cr_assert_eq(status, NST_OK, "%s", ctx->error);
+    run.n_results = top->results.n;
+    run.result = NST_NEW_ARRAY(ctx->arena, void *, run.n_results);
+    run.bytes = NST_NEW_ARRAY(ctx->arena, size_t, run.n_results);
+    for (uint32_t k = 0; k < run.n_results; k++) {
+        run.result[k] = result[k].data;
+        run.bytes[k] = result[k].bytes;
+    }
     return run;
 }
 

@@ -27,6 +27,9 @@ ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
 NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads, ModuleRun *run);
 
+/* The graph interpreter's results on the same inputs. */
+ModuleRun support_interpret_graph(NstCtx *ctx, const ModuleCase *test, const NstTarget *target);
+
 /* Asserts that both runs gave the same bits; *a on failure names what differs. */
 void support_same_results(const ModuleRun *a, const ModuleRun *b, const char *what);
 

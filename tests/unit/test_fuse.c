@@ -37,11 +37,19 @@ static const char *names(const ModuleRun *run)
 static void check(const char *text, const char *sizes, uint32_t kernels)
 {
     ModuleCase test = {.text = text, .sizes = sizes, .seed = 3, .index_limit = 4};
-    ModuleRun want = support_run_module(&ctx, &test, &target, &plain, 0);
+    ModuleRun want = support_interpret_graph(&ctx, &test, &target);
+    ModuleRun unfused = support_run_module(&ctx, &test, &target, &plain, 0);
+    support_same_results(&want, &unfused, "one nest a primitive");
     ModuleRun fused = support_run_module(&ctx, &test, &target, &unscheduled, 0);
     support_same_results(&want, &fused, names(&fused));
     ModuleRun scheduled = support_run_module(&ctx, &test, &target, NULL, 0);
     support_same_results(&want, &scheduled, names(&scheduled));
+    NstTarget host;
+    nst_target_host(&host);
+    if (host.has_fma) {
+        ModuleRun compiled = support_run_module(&ctx, &test, &host, NULL, 2);
+        support_same_results(&want, &compiled, "compiled");
+    }
     cr_expect_eq(fused.n_kernels, kernels, "%s", names(&fused));
 }
 
