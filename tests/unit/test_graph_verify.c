@@ -1,4 +1,4 @@
-/* test_graph_verify.c: every numbered check of graphs is hit: by texts tests/bad/G*.nsg, whose first line
+/* test_graph_verify.c: every numbered check of graphs is hit: by texts tests/verify/G*.nsg, whose first line
  * "// expect TEXT" is part of the message, or by a graph built here. */
 #include <criterion/criterion.h>
 #include <glob.h>
@@ -33,7 +33,7 @@ static void check_texts(int number)
 {
     static const char mark[] = "// expect ";
     glob_t found;
-    char *pattern = nst_format(ctx.arena, "tests/bad/G%02d*.nsg", number);
+    char *pattern = nst_format(ctx.arena, "tests/verify/G%02d*.nsg", number);
     cr_assert_eq(glob(pattern, 0, NULL, &found), 0, "no text %s", pattern);
     for (size_t k = 0; k < found.gl_pathc; k++) {
         char *text;
