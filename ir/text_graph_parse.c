@@ -330,6 +330,7 @@ static NstStatus add_statement(NstGraphReader *r, NstRegionId region, NstStateme
     NstNodeId id =
         nst_graph_add(graph, region, s->prim, &s->attr, s->in.at, s->in.n, tail->type, s->n_out, tail->origin);
     const NstNode *node = nst_graph_node(graph, id);
+    if (tail->defines.n > 0 && s->n_out == 0) return nst_graph_read_fail(r, "no output to define a symbol by");
     for (uint32_t k = 0; k < s->n_out; k++) NST_TRY(define_name(r, name[k].at, name[k].n, node->out[k]));
     for (uint32_t k = 0; k < tail->defines.n; k++) nst_graph_define(graph, tail->defines.at[k], node->out[0]);
     return NST_OK;
@@ -358,6 +359,10 @@ static NstStatus read_statement(NstGraphReader *r, NstRegionId region)
     if (s.prim == NST_PRIM_COUNT || s.prim == NST_PRIM_PARAM)
         return nst_graph_read_fail(r, "'%.*s' is no primitive", (int)(n < 40 ? n : 40), word);
     s.n_out = names.n;
+    const NstPrimInfo *info = nst_prim_info(s.prim);
+    if (names.n < (uint32_t)info->min_out || (info->max_out >= 0 && names.n > (uint32_t)info->max_out))
+        return nst_graph_read_fail(r, "%s: %u outputs, allowed: %d..%d", info->name, names.n, info->min_out,
+                                   info->max_out);
     NST_TRY(nst_graph_read_node_body(r, &s));
     NST_TRY(read_tail(r, &s, &tail));
     NST_TRY(read_regions(r, &s));
