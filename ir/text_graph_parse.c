@@ -360,9 +360,8 @@ static NstStatus read_statement(NstGraphReader *r, NstRegionId region)
         return nst_graph_read_fail(r, "'%.*s' is no primitive", (int)(n < 40 ? n : 40), word);
     s.n_out = names.n;
     const NstPrimInfo *info = nst_prim_info(s.prim);
-    if (names.n < (uint32_t)info->min_out || (info->max_out >= 0 && names.n > (uint32_t)info->max_out))
-        return nst_graph_read_fail(r, "%s: %u outputs, allowed: %d..%d", info->name, names.n, info->min_out,
-                                   info->max_out);
+    if (names.n < (uint32_t)info->min_out) /* too many are the verifier's to refuse */
+        return nst_graph_read_fail(r, "%s: %u outputs, at least %d are needed", info->name, names.n, info->min_out);
     NST_TRY(nst_graph_read_node_body(r, &s));
     NST_TRY(read_tail(r, &s, &tail));
     NST_TRY(read_regions(r, &s));
