@@ -1,6 +1,6 @@
 /* tile_bench.c: times one register-tiled nest against the FMA peak of the same run.
  *
- * tile_bench FILE.nsl [--schedule "tile ..."] [--target NAME] [--no-pack] [--asm] [--print]
+ * tile_bench FILE.nsl [--schedule "tile ..."] [--target NAME] [--no-pack] [--asm] [--simplify] [--print]
  * FILE.nsl holds one plain nest; arguments are filled with small values.  Prints GFLOP/s (two operations an innermost
  * step), the share of the peak, the schedule and the compile time. */
 #include <stdio.h>
@@ -11,11 +11,12 @@
 #include "codegen/codegen.h"
 #include "ir/base/os.h"
 #include "passes/sched.h"
+#include "passes/simplify.h"
 #include "runtime/helpers.h"
 
 typedef struct Options {
     const char *file, *schedule, *target;
-    bool pack, assembly, print;
+    bool pack, assembly, print, simplify;
 } Options;
 
 typedef struct Runnable {
@@ -93,6 +94,8 @@ static NstStatus tile(NstCtx *ctx, NstModule *module, const Options *o, NstTileS
     nst_writer_init(&w, module, module->groups.at[0]);
     NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, nest, 0, schedule));
     nst_writer_finish(&w, kernel, arg);
+    bool changed;
+    if (o->simplify) NST_TRY(nst_pass_simplify(ctx, *kernel, &changed));
     return nst_kernel_verify(ctx, *kernel);
 }
 
@@ -154,13 +157,16 @@ int main(int argc, char **argv)
             o.pack = false;
         else if (strcmp(argv[k], "--asm") == 0)
             o.assembly = true;
+        else if (strcmp(argv[k], "--simplify") == 0)
+            o.simplify = true;
         else if (strcmp(argv[k], "--print") == 0)
             o.print = true;
         else
             o.file = argv[k];
     }
     if (!o.file) {
-        fprintf(stderr, "usage: tile_bench FILE.nsl [--schedule TEXT] [--target NAME] [--no-pack] [--asm] [--print]\n");
+        fprintf(stderr, "usage: tile_bench FILE.nsl [--schedule TEXT] [--target NAME] [--no-pack] [--asm] [--simplify] "
+                        "[--print]\n");
         return 2;
     }
     NstCtx ctx;

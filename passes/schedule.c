@@ -5,6 +5,7 @@
 #include "passes/lanes.h"
 #include "passes/pass.h"
 #include "passes/rows.h"
+#include "passes/simplify.h"
 #include "passes/strip.h"
 
 static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
@@ -37,8 +38,10 @@ static NstGroup *without_lanes(NstModule *module, const NstGroup *group)
     return plain;
 }
 
-static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, bool on, NstScheduled *result)
+static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, const NstPassOptions *options,
+                                NstScheduled *result)
 {
+    bool on = nst_pass_on(options, NST_PASS_SCHEDULE), changed;
     if (on && group->tile)
         NST_TRY(schedule_tile(ctx, module, group, result));
     else if (on && nst_is_strip_group(module, group))
@@ -47,18 +50,19 @@ static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *
         NST_TRY(nst_schedule_rows(ctx, module, group, &result->kernel, &result->arg));
     else
         NST_TRY(nst_group_to_kernel(ctx, module, group, &result->kernel, &result->arg));
+    if (nst_pass_on(options, NST_PASS_SIMPLIFY)) NST_TRY(nst_pass_simplify(ctx, result->kernel, &changed));
     result->n_args = result->kernel->n_args;
     result->group = group;
     return NST_OK;
 }
 
-static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const *group, uint32_t n, bool on,
-                                 NstScheduledList *list)
+static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const *group, uint32_t n,
+                                 const NstPassOptions *options, NstScheduledList *list)
 {
     list->n = n;
     list->at = NST_NEW_ARRAY(module->arena, NstScheduled, n);
     for (uint32_t k = 0; k < n; k++)
-        if (schedule_group(ctx, module, group[k], on, &list->at[k]) != NST_OK)
+        if (schedule_group(ctx, module, group[k], options, &list->at[k]) != NST_OK)
             return nst_note(ctx, "kernel '%s'", group[k]->name);
     return NST_OK;
 }
@@ -66,8 +70,7 @@ static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const
 NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduledList *run,
                               NstScheduledList *prepack)
 {
-    bool on = nst_pass_on(options, NST_PASS_SCHEDULE);
-    if (on) nst_prepare_tiles(module);
-    NST_TRY(schedule_groups(ctx, module, module->prepack.at, module->prepack.n, on, prepack));
-    return schedule_groups(ctx, module, module->groups.at, module->groups.n, on, run);
+    if (nst_pass_on(options, NST_PASS_SCHEDULE)) nst_prepare_tiles(module);
+    NST_TRY(schedule_groups(ctx, module, module->prepack.at, module->prepack.n, options, prepack));
+    return schedule_groups(ctx, module, module->groups.at, module->groups.n, options, run);
 }
