@@ -95,6 +95,15 @@ typedef struct NstRepeat {
     NST_VEC(NstLeave) leaves;
 } NstRepeat;
 
+/* An unrolled loop whose body is being emitted. */
+typedef struct NstUnrolled {
+    const NstFor *loop;
+    NstSym var; /* private */
+    NstDim begin;
+    int64_t trips, at;        /* this iteration's number */
+    uint32_t scopes, choices; /* of NstEmit at its start: control flow in between is conditional */
+} NstUnrolled;
+
 typedef struct NstMemo {
     uint32_t generation;
     NstLanes value;
@@ -126,10 +135,12 @@ typedef struct NstEmit {
     NST_VEC(NstScope *) scopes;
     NstLaneState lane;
     NST_VEC(NstSym) lane_syms;
-    NstTile *tile;                         /* by NstBuf.i */
-    uint32_t *tile_lanes;                  /* by NstBuf.i: widest vector access */
-    NstLanes *let;                         /* by let id */
-    NstRepeat *repeat;                     /* innermost WHILE */
+    NstTile *tile;        /* by NstBuf.i */
+    uint32_t *tile_lanes; /* by NstBuf.i: widest vector access */
+    NstLanes *let;        /* by let id */
+    NstRepeat *repeat;    /* innermost WHILE */
+    NST_VEC(NstUnrolled) unrolled;
+    uint32_t choices;                      /* branches around this point that were decided when code was made */
     uint32_t lane_depth;                   /* vector loops and branches by lane around this point */
     bool dead;                             /* after a break */
     bool has_parallel, in_parallel, alone; /* parallel loops exist; inside one; only thread 0 is here */
@@ -198,6 +209,12 @@ NstDim nst_emit_bytes(NstEmit *e, NstBuf buffer, const NstDim *index);
 void nst_emit_forget_buffer(NstEmit *e, NstBuf buffer);
 void nst_emit_prefetch(NstEmit *e, const NstStmt *stmt);
 
+/* --- emit_transpose.c ------------------------------------------------------------------------------------------ */
+
+/* A strided load in an unrolled loop that walks adjacent elements: loads the block of all its iterations by rows, transposes it
+ * in registers and notes every column as loaded.  False where that is not the pattern. */
+bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value);
+
 /* --- emit_tile.c: register tiles -------------------------------------------------------------------------------------- */
 
 void nst_emit_tile_open(NstEmit *e, NstBuf buffer);
@@ -214,13 +231,15 @@ void nst_emit_tiles_stored(NstEmit *e, const NstBlock *block, bool *stored);
 /* Finds the widest vector access of every REG buffer. */
 void nst_emit_tiles_scan(NstEmit *e);
 
-/* --- emit_expr.c, emit_convert.c: scalar operations -------------------------------------------------------------------- */
+/* --- emit_expr.c, emit_float.c, emit_convert.c: scalar operations -------------------------------------------------------------------- */
 
 /* The value of an expression of the kernel. */
 NstLanes nst_emit_expr(NstEmit *e, NstExpr expr);
 NstLanes nst_emit_spread(NstEmit *e, NstLanes value, uint32_t lanes);
 LLVMValueRef nst_emit_convert(NstEmit *e, NstDtype to, NstDtype from, LLVMValueRef value, bool saturate);
-LLVMValueRef nst_emit_rounding(NstEmit *e, NstScalarOp op, LLVMValueRef value);
+LLVMValueRef nst_emit_float(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+/* max or min of a value and a number. */
+LLVMValueRef nst_emit_clamp(NstEmit *e, bool is_max, LLVMValueRef value, double bound);
 LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef nst_emit_int_division(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b);
 

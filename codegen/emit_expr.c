@@ -81,13 +81,6 @@ static LLVMValueRef shift(NstEmit *e, NstScalarOp op, NstDtype dtype, LLVMValueR
     return nst_llvm_select(e->llvm, fits, shifted, nst_llvm_int(type, 0));
 }
 
-static LLVMValueRef call_same(NstEmit *e, const char *name, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
-{
-    LLVMTypeRef type = LLVMTypeOf(a);
-    LLVMValueRef arg[3] = {a, b, c};
-    return nst_llvm_intrinsic(e->llvm, name, &type, 1, arg, c ? 3 : b ? 2 : 1);
-}
-
 static LLVMValueRef int_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMBuilderRef builder = e->llvm->builder;
@@ -103,9 +96,9 @@ static LLVMValueRef int_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueR
     case NST_OP_NEG: return LLVMBuildNeg(builder, a, "");
     case NST_OP_ABS:
         if (!is_signed) return a;
-        return call_same(e, "llvm.smax", a, LLVMBuildNeg(builder, a, ""), NULL);
-    case NST_OP_MIN: return call_same(e, is_signed ? "llvm.smin" : "llvm.umin", a, b, NULL);
-    case NST_OP_MAX: return call_same(e, is_signed ? "llvm.smax" : "llvm.umax", a, b, NULL);
+        return nst_llvm_call_same(e->llvm, "llvm.smax", a, LLVMBuildNeg(builder, a, ""), NULL);
+    case NST_OP_MIN: return nst_llvm_call_same(e->llvm, is_signed ? "llvm.smin" : "llvm.umin", a, b, NULL);
+    case NST_OP_MAX: return nst_llvm_call_same(e->llvm, is_signed ? "llvm.smax" : "llvm.umax", a, b, NULL);
     case NST_OP_AND: return LLVMBuildAnd(builder, a, b, "");
     case NST_OP_OR: return LLVMBuildOr(builder, a, b, "");
     case NST_OP_XOR: return LLVMBuildXor(builder, a, b, "");
@@ -114,92 +107,6 @@ static LLVMValueRef int_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueR
     case NST_OP_SHR:
     case NST_OP_SAR: return shift(e, op, type, a, b);
     default: NST_ASSERT(!"an integer operation"); return NULL;
-    }
-}
-
-/* --- floats ------------------------------------------------------------------------------------------------------------ */
-
-/* The sign of b on the magnitude of a. */
-static LLVMValueRef copy_sign(NstEmit *e, LLVMValueRef a, LLVMValueRef b)
-{
-    return call_same(e, "llvm.copysign", a, b, NULL);
-}
-
-/* Rounding to integers where there is no instruction: adding and subtracting 2^mantissa rounds to even; floor, ceil
- * and trunc correct that by one.  Larger values and NaN are integers already. */
-static LLVMValueRef round_by_adding(NstEmit *e, NstScalarOp op, LLVMValueRef value)
-{
-    LLVMBuilderRef builder = e->llvm->builder;
-    LLVMTypeRef type = LLVMTypeOf(value);
-    LLVMTypeRef element = nst_llvm_lane_count(value) > 1 ? LLVMGetElementType(type) : type;
-    LLVMValueRef big = nst_llvm_float(type, element == e->llvm->f32 ? 0x1p23 : 0x1p52);
-    LLVMValueRef one = nst_llvm_float(type, 1), zero = nst_llvm_float(type, 0);
-    LLVMValueRef magnitude = call_same(e, "llvm.fabs", value, NULL, NULL);
-    LLVMValueRef rounded = LLVMBuildFSub(builder, LLVMBuildFAdd(builder, magnitude, big, ""), big, "");
-    LLVMValueRef signed_one = rounded;
-    if (op == NST_OP_TRUNC) {
-        LLVMValueRef above = LLVMBuildFCmp(builder, LLVMRealOGT, rounded, magnitude, "");
-        signed_one = LLVMBuildFSub(builder, rounded, nst_llvm_select(e->llvm, above, one, zero), "");
-    }
-    LLVMValueRef result = copy_sign(e, signed_one, value);
-    if (op == NST_OP_FLOOR || op == NST_OP_CEIL) {
-        bool down = op == NST_OP_FLOOR;
-        LLVMValueRef wrong = LLVMBuildFCmp(builder, down ? LLVMRealOGT : LLVMRealOLT, result, value, "");
-        LLVMValueRef fix = nst_llvm_select(e->llvm, wrong, nst_llvm_float(type, down ? 1 : -1), zero);
-        result = copy_sign(e, LLVMBuildFSub(builder, result, fix, ""), value);
-    }
-    LLVMValueRef is_small = LLVMBuildFCmp(builder, LLVMRealOLT, magnitude, big, "");
-    return nst_llvm_select(e->llvm, is_small, result, value);
-}
-
-LLVMValueRef nst_emit_rounding(NstEmit *e, NstScalarOp op, LLVMValueRef value)
-{
-    if (e->target->level < NST_TARGET_AVX2) return round_by_adding(e, op, value);
-    const char *name = op == NST_OP_FLOOR   ? "llvm.floor"
-                       : op == NST_OP_CEIL  ? "llvm.ceil"
-                       : op == NST_OP_TRUNC ? "llvm.trunc"
-                                            : "llvm.roundeven";
-    return call_same(e, name, value, NULL, NULL);
-}
-
-/* fmod is exact, so the result does not depend on how it is computed; zero takes the divisor's sign for MOD. */
-static LLVMValueRef remainder_of(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b)
-{
-    LLVMBuilderRef builder = e->llvm->builder;
-    LLVMValueRef rest = nst_emit_helper_lanes(e, type == NST_F32 ? NST_HELPER_fmod_f32 : NST_HELPER_fmod_f64, a, b);
-    if (op == NST_OP_REM) return rest;
-    LLVMValueRef zero = nst_llvm_float(LLVMTypeOf(a), 0);
-    LLVMValueRef rest_minus = LLVMBuildFCmp(builder, LLVMRealOLT, rest, zero, "");
-    LLVMValueRef b_minus = LLVMBuildFCmp(builder, LLVMRealOLT, b, zero, "");
-    LLVMValueRef differs = LLVMBuildXor(builder, rest_minus, b_minus, "");
-    LLVMValueRef moved = nst_llvm_select(e->llvm, differs, LLVMBuildFAdd(builder, rest, b, ""), rest);
-    LLVMValueRef is_zero = LLVMBuildFCmp(builder, LLVMRealOEQ, rest, zero, "");
-    return nst_llvm_select(e->llvm, is_zero, copy_sign(e, zero, b), moved);
-}
-
-static LLVMValueRef float_op(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
-{
-    LLVMBuilderRef builder = e->llvm->builder;
-    switch (op) {
-    case NST_OP_ADD: return LLVMBuildFAdd(builder, a, b, "");
-    case NST_OP_SUB: return LLVMBuildFSub(builder, a, b, "");
-    case NST_OP_MUL: return LLVMBuildFMul(builder, a, b, "");
-    case NST_OP_DIV: return LLVMBuildFDiv(builder, a, b, "");
-    case NST_OP_MOD:
-    case NST_OP_REM: return remainder_of(e, op, type, a, b);
-    case NST_OP_NEG: return LLVMBuildFNeg(builder, a, "");
-    case NST_OP_ABS: return call_same(e, "llvm.fabs", a, NULL, NULL);
-    case NST_OP_MIN: return call_same(e, "llvm.minimum", a, b, NULL);
-    case NST_OP_MAX: return call_same(e, "llvm.maximum", a, b, NULL);
-    case NST_OP_FMA:
-        if (e->target->has_fma) return call_same(e, "llvm.fma", a, b, c);
-        return LLVMBuildFAdd(builder, LLVMBuildFMul(builder, a, b, ""), c, "");
-    case NST_OP_SQRT: return call_same(e, "llvm.sqrt", a, NULL, NULL);
-    case NST_OP_FLOOR:
-    case NST_OP_CEIL:
-    case NST_OP_TRUNC:
-    case NST_OP_ROUND: return nst_emit_rounding(e, op, a);
-    default: NST_ASSERT(!"a float operation"); return NULL;
     }
 }
 
@@ -221,7 +128,8 @@ static LLVMValueRef test(NstEmit *e, NstScalarOp op, LLVMValueRef a)
 {
     if (op == NST_OP_ISNAN) return LLVMBuildFCmp(e->llvm->builder, LLVMRealUNO, a, a, "");
     LLVMValueRef infinity = nst_llvm_float(LLVMTypeOf(a), (double)INFINITY);
-    return LLVMBuildFCmp(e->llvm->builder, LLVMRealOEQ, call_same(e, "llvm.fabs", a, NULL, NULL), infinity, "");
+    return LLVMBuildFCmp(e->llvm->builder, LLVMRealOEQ, nst_llvm_call_same(e->llvm, "llvm.fabs", a, NULL, NULL),
+                         infinity, "");
 }
 
 /* --- packed dot products ------------------------------------------------------------------------------------------------------ */
@@ -275,6 +183,14 @@ static LLVMValueRef dot4_by_pairs(NstEmit *e, LLVMValueRef acc, LLVMValueRef b, 
 LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
 {
     uint32_t lanes = nst_llvm_lane_count(acc);
+    if (lanes % 2 == 0 && (int)lanes * 4 > e->target->vector_bytes) {
+        NstLlvm *llvm = e->llvm;
+        LLVMValueRef half[2];
+        for (int k = 0; k < 2; k++)
+            half[k] =
+                nst_emit_dot(e, op, nst_llvm_half(llvm, acc, k), nst_llvm_half(llvm, b, k), nst_llvm_half(llvm, c, k));
+        return nst_llvm_join(llvm, half[0], half[1]);
+    }
     bool is_bytes = op == NST_OP_DOT4_U8S8;
     if (is_bytes && e->target->level >= NST_TARGET_AVX512_VNNI && (lanes == 16 || lanes == 8 || lanes == 4)) {
         const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
@@ -336,12 +252,29 @@ static LLVMValueRef apply(NstEmit *e, const NstExprNode *node, NstDtype from, LL
     case NST_RULE_SELECT: return nst_llvm_select(e->llvm, v[0], v[1], v[2]);
     default: break;
     }
-    if (from == NST_F32 || from == NST_F64) return float_op(e, node->op, from, v[0], v[1], v[2]);
+    if (from == NST_F32 || from == NST_F64) return nst_emit_float(e, node->op, from, v[0], v[1], v[2]);
     return int_op(e, node->op, from, v[0], v[1]);
+}
+
+/* min and max of a float and a constant that is a number. */
+static bool emit_clamp(NstEmit *e, const NstExprNode *node, NstLanes *result)
+{
+    if ((node->op != NST_OP_MIN && node->op != NST_OP_MAX) || !nst_dtype_is_float(node->type)) return false;
+    for (int k = 0; k < 2; k++) {
+        const NstExprNode *bound = nst_expr(e->exprs, node->arg[k]);
+        if (bound->op != NST_OP_CONST || bound->imm.f != bound->imm.f) continue;
+        double limit = bound->imm.f;
+        NstLanes value = emit_private(e, node->arg[1 - k]);
+        if (e->status == NST_OK) value.v = nst_emit_clamp(e, node->op == NST_OP_MAX, value.v, limit);
+        *result = value;
+        return true;
+    }
+    return false;
 }
 
 static NstLanes emit_node(NstEmit *e, NstExpr expr)
 {
+    NstLanes clamped;
     const NstExprNode node = *nst_expr(e->exprs, expr);
     if (e->status != NST_OK) return (NstLanes){LLVMConstNull(nst_llvm_type(e->llvm, node.type)), 1};
     switch (node.op) {
@@ -351,6 +284,7 @@ static NstLanes emit_node(NstEmit *e, NstExpr expr)
     case NST_OP_LET: return e->let[node.ref];
     default: break;
     }
+    if (emit_clamp(e, &node, &clamped)) return clamped;
     const NstScalarInfo *info = nst_scalar_info(node.op);
     NstLanes arg[3] = {{NULL, 1}, {NULL, 1}, {NULL, 1}};
     LLVMValueRef v[3] = {NULL, NULL, NULL};

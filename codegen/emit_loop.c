@@ -268,10 +268,14 @@ static void emit_unrolled(NstEmit *e, const NstFor *loop)
                       nst_dims_sym(e->dims, var)->name, e->kernel->name);
         return;
     }
+    NstUnrolled unrolled = {loop, var, begin, (extent + loop->step - 1) / loop->step, 0, e->scopes.n, e->choices};
+    nst_vec_push(e->arena, &e->unrolled, unrolled);
     for (int64_t at = 0; at < extent && e->status == NST_OK && !e->dead; at += loop->step) {
         nst_emit_bind_replacement(e, var, nst_dim_add_const(e->dims, begin, at));
         nst_emit_block(e, &loop->body);
+        e->unrolled.at[e->unrolled.n - 1].at++;
     }
+    e->unrolled.n--;
     nst_emit_bind_replacement(e, var, (NstDim){0});
 }
 

@@ -5,8 +5,8 @@
  * a straight run of code are kept and used again until something may have changed them. */
 #include "codegen/emit.h"
 
-/* Loads looked back over when a value may be there already; larger runs are unrolled tiles of more than 64 operands. */
-#define LOADED_LIMIT 64
+/* Loads looked back over when a value may be there already; larger runs are unrolled tiles of more operands. */
+#define LOADED_LIMIT 128
 
 uint32_t nst_emit_root(NstEmit *e, NstBuf buffer)
 {
@@ -219,6 +219,7 @@ static NstLanes *find_loaded(NstEmit *e, NstBuf buffer, NstDim at, NstDtype type
 
 NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
 {
+    NstLanes transposed;
     NstBuf buffer = {node->ref};
     NstDim index[NST_MAX_RANK], first;
     for (uint32_t k = 0; k < node->n_index; k++) index[k] = nst_emit_replace(e, node->index[k]);
@@ -242,6 +243,8 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
         stored = nst_llvm_load(e->llvm, element, nst_emit_address(e, root, first), 1);
     else if (pattern == PATTERN_NEXT)
         stored = load_vector(e, element, nst_emit_address(e, root, first));
+    else if (nst_emit_transposed(e, node, &transposed))
+        return transposed;
     else
         stored = gather(e, element, root, at);
     NstLoaded loaded = {buffer,

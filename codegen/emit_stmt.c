@@ -78,7 +78,9 @@ void nst_emit_if(NstEmit *e, const NstStmt *stmt)
     if (condition.n > 1) {
         emit_lane_branch(e, condition.v, then, otherwise);
     } else if (LLVMIsAConstantInt(condition.v)) {
+        e->choices++;
         nst_emit_block(e, LLVMConstIntGetZExtValue(condition.v) ? then : otherwise);
+        e->choices--;
     } else if (otherwise->n == 0) {
         nst_emit_guarded(e, condition.v, then);
     } else {

@@ -252,6 +252,35 @@ LLVMValueRef nst_llvm_intrinsic(NstLlvm *llvm, const char *name, const LLVMTypeR
     return LLVMBuildCall2(llvm->builder, type, function, arg, n_args, "");
 }
 
+LLVMValueRef nst_llvm_call_same(NstLlvm *llvm, const char *name, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
+{
+    LLVMTypeRef type = LLVMTypeOf(a);
+    LLVMValueRef arg[3] = {a, b, c};
+    return nst_llvm_intrinsic(llvm, name, &type, 1, arg, c ? 3 : b ? 2 : 1);
+}
+
+/* Lanes first, first + 1, ... of two vectors side by side. */
+static LLVMValueRef shuffle_run(NstLlvm *llvm, LLVMValueRef a, LLVMValueRef b, uint32_t first, uint32_t n)
+{
+    LLVMValueRef lane[256];
+    NST_ASSERT(n <= 256);
+    for (uint32_t k = 0; k < n; k++) lane[k] = LLVMConstInt(llvm->i32, first + k, false);
+    return LLVMBuildShuffleVector(llvm->builder, a, b, LLVMConstVector(lane, n), "");
+}
+
+LLVMValueRef nst_llvm_half(NstLlvm *llvm, LLVMValueRef vector, int which)
+{
+    uint32_t half = nst_llvm_lane_count(vector) / 2;
+    if (half == 1)
+        return LLVMBuildExtractElement(llvm->builder, vector, LLVMConstInt(llvm->i32, (unsigned)which, false), "");
+    return shuffle_run(llvm, vector, LLVMGetPoison(LLVMTypeOf(vector)), which ? half : 0, half);
+}
+
+LLVMValueRef nst_llvm_join(NstLlvm *llvm, LLVMValueRef low, LLVMValueRef high)
+{
+    return shuffle_run(llvm, low, high, 0, 2 * nst_llvm_lane_count(low));
+}
+
 LLVMValueRef nst_llvm_offset(NstLlvm *llvm, LLVMValueRef base, LLVMValueRef bytes)
 {
     if (LLVMIsAConstantInt(bytes) && LLVMConstIntGetSExtValue(bytes) == 0) return base;

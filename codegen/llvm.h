@@ -60,6 +60,11 @@ LLVMValueRef nst_llvm_splat(NstLlvm *llvm, LLVMValueRef scalar, uint32_t lanes);
 /* Calls an intrinsic overloaded by `types`. */
 LLVMValueRef nst_llvm_intrinsic(NstLlvm *llvm, const char *name, const LLVMTypeRef *types, uint32_t n_types,
                                 LLVMValueRef *arg, uint32_t n_args);
+/* Calls an intrinsic whose operands (b, c may be NULL) have one type that overloads it. */
+LLVMValueRef nst_llvm_call_same(NstLlvm *llvm, const char *name, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+/* The lower (0) or upper (1) half of a vector's lanes, and two halves side by side. */
+LLVMValueRef nst_llvm_half(NstLlvm *llvm, LLVMValueRef vector, int which);
+LLVMValueRef nst_llvm_join(NstLlvm *llvm, LLVMValueRef low, LLVMValueRef high);
 /* base + bytes, folded when the offset is 0. */
 LLVMValueRef nst_llvm_offset(NstLlvm *llvm, LLVMValueRef base, LLVMValueRef bytes);
 LLVMValueRef nst_llvm_offset_const(NstLlvm *llvm, LLVMValueRef base, int64_t bytes);

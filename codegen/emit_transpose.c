@@ -1,0 +1,153 @@
+/* emit_transpose.c: strided loads of a whole block as rows and a transposition in registers.
+ *
+ * `unroll u in 0..W { vector l in 0..W { ... x[l * stride + u] ... } }` reads a W x W block column by column.  The first
+ * such load reads the W rows as vectors instead and transposes; the other iterations find their columns as loaded. */
+#include "codegen/emit.h"
+
+#define MAX_BLOCK 16
+
+/* What a strided load looks like while the unrolled variable is left in place. */
+typedef struct BlockAccess {
+    const NstUnrolled *unrolled;
+    NstDim rest; /* byte offset = bytes * var + rest */
+    NstDim index[NST_MAX_RANK];
+} BlockAccess;
+
+static bool stores_to(const NstBlock *block, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < block->n; k++) {
+        const NstStmt *stmt = block->at[k];
+        if (stmt->kind == NST_STMT_CALL || stmt->kind == NST_STMT_BARRIER || stmt->kind == NST_STMT_WHILE) return true;
+        if (stmt->kind == NST_STMT_FOR && stores_to(&stmt->u.loop.body, buffer)) return true;
+        if (stmt->kind == NST_STMT_IF &&
+            (stores_to(&stmt->u.branch.then, buffer) || stores_to(&stmt->u.branch.otherwise, buffer)))
+            return true;
+        if (stmt->kind != NST_STMT_STORE) continue;
+        for (uint32_t t = 0; t < stmt->u.store.n_targets; t++)
+            if (stmt->u.store.target[t].buffer.i == buffer.i) return true;
+    }
+    return false;
+}
+
+/* The unrolled loop around here in which the load walks adjacent elements, all of whose iterations run it. */
+static bool find_walk(NstEmit *e, const NstExprNode *node, int64_t bytes, BlockAccess *access)
+{
+    for (uint32_t k = e->unrolled.n; k-- > 0;) {
+        const NstUnrolled *unrolled = &e->unrolled.at[k];
+        if (unrolled->scopes != e->scopes.n || unrolled->choices != e->choices) return false;
+        if (unrolled->loop->step != 1 || unrolled->trips < e->lane.n) continue;
+        NstDim kept = nst_emit_binding(e, unrolled->var)->replacement, coef;
+        nst_emit_bind_replacement(e, unrolled->var, (NstDim){0});
+        for (uint32_t i = 0; i < node->n_index; i++) access->index[i] = nst_emit_replace(e, node->index[i]);
+        NstDim at = nst_emit_bytes(e, (NstBuf){node->ref}, access->index);
+        nst_emit_bind_replacement(e, unrolled->var, kept);
+        int64_t step;
+        if (!nst_dim_linear(e->dims, at, unrolled->var, &coef, &access->rest)) continue;
+        if (!nst_dim_is_const(e->dims, coef, &step) || step != bytes) continue;
+        access->unrolled = unrolled;
+        return !stores_to(&unrolled->loop->body, (NstBuf){node->ref});
+    }
+    return false;
+}
+
+/* --- transposition ----------------------------------------------------------------------------------------------- */
+
+static LLVMValueRef shuffle(NstEmit *e, LLVMValueRef a, LLVMValueRef b, const uint32_t *from, uint32_t n)
+{
+    LLVMValueRef lane[MAX_BLOCK];
+    for (uint32_t k = 0; k < n; k++) lane[k] = nst_llvm_int(e->llvm->i32, from[k]);
+    return LLVMBuildShuffleVector(e->llvm->builder, a, b, LLVMConstVector(lane, n), "");
+}
+
+/* Pairs of `unit` elements of a and b in turn, from the lower or upper half of each group of four: unpcklps, unpckhpd... */
+static LLVMValueRef unpack(NstEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t n, uint32_t unit, bool upper)
+{
+    uint32_t from[MAX_BLOCK];
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t group = k / 4 * 4, within = k % 4;
+        uint32_t source = unit == 1 ? within / 2 + (upper ? 2 : 0) : within % 2 + (upper ? 2 : 0);
+        bool from_b = unit == 1 ? within % 2 == 1 : within / 2 == 1;
+        from[k] = group + source + (from_b ? n : 0);
+    }
+    return shuffle(e, a, b, from, n);
+}
+
+/* The even or odd groups of four of a, then those of b. */
+static LLVMValueRef deal(NstEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t n, bool odd)
+{
+    uint32_t from[MAX_BLOCK], groups = n / 4;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t group = k / 4;
+        bool from_b = group >= groups / 2;
+        uint32_t source = 2 * (group - (from_b ? groups / 2 : 0)) + odd;
+        from[k] = 4 * source + k % 4 + (from_b ? n : 0);
+    }
+    return shuffle(e, a, b, from, n);
+}
+
+/* Rows and columns are numbered in four-by-four blocks: in 128-bit lanes first, lanes after. */
+static void transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
+{
+    LLVMValueRef pair[MAX_BLOCK], quad[MAX_BLOCK];
+    for (uint32_t k = 0; k < n; k += 2) {
+        pair[k] = unpack(e, row[k], row[k + 1], n, 1, false);
+        pair[k + 1] = unpack(e, row[k], row[k + 1], n, 1, true);
+    }
+    for (uint32_t k = 0; k < n; k += 4) {
+        for (uint32_t half = 0; half < 2; half++) {
+            quad[k + 2 * half] = unpack(e, pair[k + half], pair[k + half + 2], n, 2, false);
+            quad[k + 2 * half + 1] = unpack(e, pair[k + half], pair[k + half + 2], n, 2, true);
+        }
+    }
+    /* quad[4 * r + c] holds, in lane group g, column 4 * g + c of rows 4 * r .. 4 * r + 3. */
+    for (uint32_t c = 0; c < 4; c++) {
+        LLVMValueRef v[4], even[4];
+        uint32_t groups = n / 4;
+        for (uint32_t r = 0; r < groups; r++) v[r] = quad[4 * r + c];
+        if (groups == 1) {
+            row[c] = v[0];
+        } else if (groups == 2) {
+            row[c] = deal(e, v[0], v[1], n, false);
+            row[4 + c] = deal(e, v[0], v[1], n, true);
+        } else {
+            for (uint32_t odd = 0; odd < 2; odd++) {
+                for (uint32_t r = 0; r < 2; r++) even[r] = deal(e, v[2 * r], v[2 * r + 1], n, odd);
+                row[4 * odd + c] = deal(e, even[0], even[1], n, false);
+                row[4 * (odd + 2) + c] = deal(e, even[0], even[1], n, true);
+            }
+        }
+    }
+}
+
+/* --- the load --------------------------------------------------------------------------------------------------------- */
+
+bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value)
+{
+    BlockAccess access;
+    uint32_t n = e->lane.n;
+    NstBuf buffer = {node->ref};
+    int64_t bytes = nst_dtype_info(node->type)->bytes;
+    if (e->lane.mask || (n != 4 && n != 8 && n != 16) || bytes != 4 || e->options->bounds_checks) return false;
+    if (bytes != nst_dtype_info(nst_kernel_buffer(e->kernel, buffer)->dtype)->bytes) return false;
+    if (!find_walk(e, node, bytes, &access)) return false;
+    NstDim coef, fixed;
+    if (!nst_dim_linear(e->dims, access.rest, e->lane.sym, &coef, &fixed) || nst_emit_varies(e, fixed)) return false;
+    int64_t start = access.unrolled->at / n * n;
+    if (start + n > access.unrolled->trips) return false;
+    NstDim first =
+        nst_dim_add(e->dims, access.rest,
+                    nst_dim_mul_const(e->dims, nst_dim_add_const(e->dims, access.unrolled->begin, start), bytes));
+    LLVMTypeRef type = nst_llvm_lanes(nst_llvm_type(e->llvm, node->type), n);
+    LLVMValueRef row[MAX_BLOCK];
+    for (uint32_t r = 0; r < n; r++) {
+        NstDim at = nst_dim_subst(e->dims, first, e->lane.sym, nst_dim_const(e->dims, r));
+        row[r] = nst_llvm_load(e->llvm, type, nst_emit_address(e, nst_emit_root(e, buffer), at), 1);
+    }
+    transpose(e, row, n);
+    for (uint32_t c = 0; c < n; c++) {
+        NstLoaded loaded = {buffer, nst_dim_add_const(e->dims, first, c * bytes), node->type, NULL, {row[c], n}};
+        nst_vec_push(e->arena, &e->loaded, loaded);
+        if (start + c == access.unrolled->at) *value = loaded.value;
+    }
+    return true;
+}
