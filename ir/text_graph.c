@@ -132,13 +132,20 @@ static void print_operands(const NstGraphPrinter *printer, const NstNode *node, 
     }
 }
 
+/* Type of the first operand; printing must bear its absence. */
+static const NstType *first_type(const NstGraphPrinter *printer, const NstNode *node)
+{
+    static const NstType none = {.kind = NST_TYPE_NONE};
+    return node->n_in > 0 && node->in[0].i != 0 ? nst_value_type(printer->graph, node->in[0]) : &none;
+}
+
 /* --- attributes ------------------------------------------------------------------------------------------------ */
 
 /* "start [0, %k]"; true start inputs are printed here and left out of the operands. */
 static void print_slice(const NstGraphPrinter *printer, const NstNode *node, uint32_t n_plain)
 {
     const NstAttrs *a = &node->attr;
-    int rank = nst_value_type(printer->graph, node->in[0])->rank;
+    int rank = first_type(printer, node)->rank;
     bool steps = false;
     nst_text_add(printer->text, " start [");
     for (int k = 0; k < rank; k++) {
@@ -158,7 +165,7 @@ static void print_slice(const NstGraphPrinter *printer, const NstNode *node, uin
 static void print_pad(const NstGraphPrinter *printer, const NstNode *node)
 {
     const NstAttrs *a = &node->attr;
-    int rank = nst_value_type(printer->graph, node->in[0])->rank;
+    int rank = first_type(printer, node)->rank;
     bool interior = false;
     nst_text_add(printer->text, " %s", nst_pad_mode_names[a->pad.mode]);
     print_dims(printer, "lo", a->pad.lo, rank);
@@ -190,7 +197,7 @@ static bool is_short(const NstGraphPrinter *printer, const NstNode *node, const 
 {
     NstExprs *exprs = printer->graph->exprs;
     if (combine->n_states != 1 || node->n_in != 1) return false;
-    NstDtype element = nst_value_type(printer->graph, node->in[0])->dtype, compute = nst_dtype_info(element)->compute;
+    NstDtype element = first_type(printer, node)->dtype, compute = nst_dtype_info(element)->compute;
     if (nst_expr(exprs, combine->init[0])->type != compute || nst_expr(exprs, combine->merge[0])->type != compute)
         return false;
     if (element != compute && !nst_scalar_can_convert(compute, element)) return false;
@@ -223,7 +230,7 @@ static void print_reduce(const NstGraphPrinter *printer, const NstNode *node)
     print_small_ints(printer, " axes ", a->reduce.axes, a->reduce.n_axes);
     if (a->reduce.keep) nst_text_add(printer->text, " keep");
     if (a->reduce.skip_padding) nst_text_add(printer->text, " skip_padding");
-    const NstType *x = nst_value_type(printer->graph, node->in[0]);
+    const NstType *x = first_type(printer, node);
     int last = -1, usual = 1;
     for (int k = 0; k < a->reduce.n_axes; k++)
         if (a->reduce.axes[k] > last) last = a->reduce.axes[k];
@@ -250,7 +257,7 @@ static void print_labels(const NstGraphPrinter *printer, const uint8_t *label, i
 static void print_contract_order(const NstGraphPrinter *printer, const NstNode *node)
 {
     const NstAttrs *a = &node->attr;
-    NstDtype compute = nst_dtype_info(nst_value_type(printer->graph, node->in[0])->dtype)->compute;
+    NstDtype compute = nst_dtype_info(first_type(printer, node)->dtype)->compute;
     if (a->contract.accumulate != compute)
         nst_text_add(printer->text, " acc %s", nst_dtype_info(a->contract.accumulate)->name);
     uint8_t sum[NST_MAX_LABELS];
@@ -342,7 +349,7 @@ void nst_graph_print_node_body(const NstGraphPrinter *printer, const NstNode *no
                      a->convert.saturate && node->prim == NST_PRIM_CONVERT ? " saturate" : "");
         break;
     case NST_PRIM_PERMUTE:
-        print_small_ints(printer, " ", a->permute.order, nst_value_type(printer->graph, node->in[0])->rank);
+        print_small_ints(printer, " ", a->permute.order, first_type(printer, node)->rank);
         break;
     case NST_PRIM_SLICE: print_slice(printer, node, 1); return;
     case NST_PRIM_UPDATE_SLICE: print_slice(printer, node, 2); return;

@@ -35,6 +35,17 @@ static void print_literal(NstText *text, NstExprs *exprs, NstDtype dtype, NstSca
         nst_text_add(text, "bits 0x%llx", (unsigned long long)value.bits);
 }
 
+/* True if the type has constant extents and takes exactly so many bytes: what a list of elements can say. */
+static bool takes(NstDims *dims, const NstType *type, size_t bytes)
+{
+    int64_t extent, total = nst_dtype_info(type->dtype)->bytes;
+    for (int k = 0; k < type->rank; k++) {
+        if (!nst_dim_is_const(dims, type->shape[k], &extent) || extent < 0) return false;
+        if (__builtin_mul_overflow(total, extent, &total)) return false;
+    }
+    return (uint64_t)total == bytes;
+}
+
 void nst_graph_print_const(NstText *text, const NstGraph *graph, const NstType *type, const NstConst *constant)
 {
     nst_type_print(text, graph->dims, type);
@@ -49,7 +60,7 @@ void nst_graph_print_const(NstText *text, const NstGraph *graph, const NstType *
     }
     size_t size = (size_t)nst_dtype_info(type->dtype)->bytes, n = size ? constant->bytes / size : 0;
     nst_text_add(text, " data ");
-    if (n > MAX_LIST || !has_literal(type->dtype)) {
+    if (n > MAX_LIST || !has_literal(type->dtype) || !takes(graph->dims, type, constant->bytes)) {
         print_base64(text, constant->data, constant->bytes);
         return;
     }

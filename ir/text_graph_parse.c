@@ -444,7 +444,10 @@ static NstStatus read_symbols(NstGraphReader *r)
         if (*r->p == '"') {
             NST_TRY(nst_graph_read_quoted(r, &name, &n));
         } else {
-            NST_TRY(read_word(r, &name, &n));
+            for (name = r->p; name_char(*r->p) || *r->p == '#' || *r->p == '$';)
+                r->p++; /* as ir/dim.h's text has them */
+            n = (size_t)(r->p - name);
+            if (n == 0) return nst_graph_read_fail(r, "expected the name of a symbol at '%.20s'", r->p);
             name = nst_copy_text(r->arena, name, n);
         }
         if (nst_dims_find_sym(dims, name, n).i != 0) return nst_graph_read_fail(r, "symbol %s is declared twice", name);

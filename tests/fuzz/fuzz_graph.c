@@ -92,6 +92,11 @@ static NstStatus run(NstCtx *ctx, void *arg)
         __builtin_trap();
     }
     NST_TRY(nst_graph_verify(ctx, graph));
+    nst_graph_sweep(graph);
+    if (nst_graph_verify(ctx, graph) != NST_OK) {
+        fprintf(stderr, "a swept graph is broken: %s\n%s\n", ctx->error, nst_text_get(&first));
+        __builtin_trap();
+    }
     pin_symbols(graph->dims);
     return can_run(graph) ? interpret(ctx, graph) : NST_OK;
 }
