@@ -348,9 +348,7 @@ void nst_graph_print_node_body(const NstGraphPrinter *printer, const NstNode *no
         nst_text_add(text, " %s%s", nst_dtype_info(a->convert.to)->name,
                      a->convert.saturate && node->prim == NST_PRIM_CONVERT ? " saturate" : "");
         break;
-    case NST_PRIM_PERMUTE:
-        print_small_ints(printer, " ", a->permute.order, first_type(printer, node)->rank);
-        break;
+    case NST_PRIM_PERMUTE: print_small_ints(printer, " ", a->permute.order, first_type(printer, node)->rank); break;
     case NST_PRIM_SLICE: print_slice(printer, node, 1); return;
     case NST_PRIM_UPDATE_SLICE: print_slice(printer, node, 2); return;
     case NST_PRIM_PAD: print_pad(printer, node); return;
