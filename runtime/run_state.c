@@ -234,8 +234,12 @@ static char *copy_axis(char *to, const char *from, const NstTensor *tensor, int 
     return to;
 }
 
-/* Bytes from the first element to the end of the last, 0 for an empty tensor. */
-static NstStatus span_of(NstCtx *ctx, const NstTensor *tensor, const char *name, size_t size, size_t *bytes)
+void nst_tensor_gather(char *to, const NstTensor *tensor)
+{
+    copy_axis(to, tensor->data, tensor, 0, nst_dtype_size(tensor->dtype));
+}
+
+NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, const char *name, size_t *bytes)
 {
     int64_t last = 0, step;
     *bytes = 0;
@@ -249,16 +253,17 @@ static NstStatus span_of(NstCtx *ctx, const NstTensor *tensor, const char *name,
         bool overflow = __builtin_mul_overflow(tensor->shape[axis] - 1, stride, &step);
         NST_CHECK(ctx, !overflow && !__builtin_add_overflow(last, step, &last) && last < MAX_BYTES, NST_E_INVALID,
                   "input '%s': the strides reach further than 2^46 elements", name);
-        dense *= tensor->shape[axis]; /* checked in check_form */
+        NST_CHECK(ctx, !__builtin_mul_overflow(dense, tensor->shape[axis], &dense), NST_E_SHAPE,
+                  "input '%s' has more than 2^63 elements", name);
     }
-    *bytes = ((size_t)last + 1) * size;
+    *bytes = ((size_t)last + 1) * nst_dtype_size(tensor->dtype);
     return NST_OK;
 }
 
 static NstStatus bind_input(NstRunState *state, const NstPlanPort *port, const NstTensor *tensor)
 {
-    size_t size = nst_dtype_size(tensor->dtype), bytes;
-    NST_TRY(span_of(&state->ctx, tensor, port->name, size, &bytes));
+    size_t bytes;
+    NST_TRY(nst_tensor_span(&state->ctx, tensor, port->name, &bytes));
     NST_CHECK(&state->ctx, tensor->bytes >= bytes && (tensor->data || bytes == 0), NST_E_INVALID,
               "input '%s' is given %zu bytes, its shape needs %zu", port->name, tensor->data ? tensor->bytes : 0,
               bytes);
@@ -267,7 +272,7 @@ static NstStatus bind_input(NstRunState *state, const NstPlanPort *port, const N
     int64_t dense = 0;
     NST_TRY(byte_size(state, port->buffer, &dense));
     NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)dense, port->name));
-    copy_axis(state->own[port->buffer].at, tensor->data, tensor, 0, size);
+    nst_tensor_gather(state->own[port->buffer].at, tensor);
     state->at[port->buffer] = state->own[port->buffer].at;
     return NST_OK;
 }

@@ -79,6 +79,12 @@ NstStatus nst_run_state_size(NstRunState *state, NstDim dim, const char *what, i
 NstStatus nst_run_state_scratch(NstRunState *state, const NstPlanStep *steps, uint32_t n) NST_MUST_CHECK;
 struct NstBarrier *nst_run_state_barrier(const NstRunState *state);
 
+/* Bytes from the first element of an input to the end of its last, 0 if it is empty.
+ * Errors: NST_E_INVALID for negative strides, NST_E_SHAPE for sizes past 64 bits. */
+NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, const char *name, size_t *bytes) NST_MUST_CHECK;
+/* Copies a strided tensor row-major and dense. */
+void nst_tensor_gather(char *to, const NstTensor *tensor);
+
 /* Memory aligned to 64 that the interface can hand out; NULL when there is none. */
 void *nst_memory_new(size_t bytes);
 

@@ -1,0 +1,53 @@
+/* model.h: a model as it was read: bytes of an ONNX file, or a graph in Nestor's text form (.nsg). */
+#ifndef NESTOR_MODEL_H
+#define NESTOR_MODEL_H
+
+#include "nestor/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct NstModel NstModel;
+
+/* Opens a file; it is mapped, and must not be written to while the model is open.  External data is looked for beside it.
+ * Owns: the caller ends it with nst_model_free.  Errors: NST_E_IO, NST_E_NOMEM.  Faults inside show when it is compiled. */
+NST_API NstStatus nst_model_open_file(NstEngine *engine, const char *path, NstModel **model) NST_MUST_CHECK;
+
+/* Opens bytes, which are copied.  name: for messages.  Owns and errors as above. */
+NST_API NstStatus nst_model_open_memory(NstEngine *engine, const char *name, const void *bytes, size_t size,
+                                        NstModel **model) NST_MUST_CHECK;
+
+/* Ends a model that has no session left.  NULL is allowed. */
+NST_API void nst_model_free(NstModel *model);
+
+/* What nst_model_dump gives: the graph as read, the nests after fusion, the scheduled kernels, LLVM's IR, assembly, or
+ * the plan.  The texts are for people and may change. */
+typedef enum NstDumpStage {
+    NST_DUMP_GRAPH,
+    NST_DUMP_NEST,
+    NST_DUMP_SCHED,
+    NST_DUMP_LLVM,
+    NST_DUMP_ASM,
+    NST_DUMP_PLAN
+} NstDumpStage;
+
+struct NstSessionOptions;
+
+/* A stage of compiling the model as text.  kernel: only the kernel of that name or number, NULL = all; options: as of a
+ * session, may be NULL.  Owns: *text is ended with nst_text_free.  Errors: what compiling gives; NST_E_NOT_FOUND for an
+ * unknown kernel. */
+NST_API NstStatus nst_model_dump(NstModel *model, const struct NstSessionOptions *options, NstDumpStage stage,
+                                 const char *kernel, char **text) NST_MUST_CHECK;
+
+/* Runs named passes, separated by commas, over a graph (.nsg) or kernels (.nsl) in text form and gives the result as
+ * text.  name tells the form by its ending and is used in messages.  Owns: *text is ended with nst_text_free.
+ * Errors: NST_E_PARSE, NST_E_NOT_FOUND for an unknown pass, what the passes give. */
+NST_API NstStatus nst_text_optimise(NstEngine *engine, const char *name, const char *source, const char *passes,
+                                    char **text) NST_MUST_CHECK;
+NST_API void nst_text_free(char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

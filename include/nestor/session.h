@@ -1,0 +1,110 @@
+/* session.h: a model made ready to run, and its runs.
+ *
+ * A session has one compiled plan for all sizes of its open dims, and an exact one when shapes are declared.  Plans come
+ * from the caches of the engine or are compiled; compiling loads libnestor-compiler from beside this library.  Memory
+ * that LLVM cannot get while compiling ends the process; all else is a status. */
+#ifndef NESTOR_SESSION_H
+#define NESTOR_SESSION_H
+
+#include "nestor/model.h"
+#include "nestor/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct NstSession NstSession;
+
+/* The shape an input will have in every run: sizes < 0 stay open. */
+typedef struct NstInputShape {
+    const char *name;
+    int32_t rank;
+    int64_t shape[NST_TENSOR_MAX_RANK];
+} NstInputShape;
+
+/* All zero = the defaults. */
+typedef struct NstSessionOptions {
+    int32_t strict;          /* no approximate optimisations */
+    int32_t bounds_checks;   /* compiled code checks every access; slow, to find faults of the compiler */
+    int32_t fail_on_compile; /* what is in no cache is NST_E_NOT_FOUND instead of compiled */
+    int32_t interpret;       /* runs by the reference interpreter: very slow, the same results */
+    const char *passes_off;  /* names of passes to leave out, separated by commas; NULL = none */
+    const NstInputShape *shapes;
+    uint32_t n_shapes;
+} NstSessionOptions;
+
+/* Makes a model ready.  Owns: the caller ends it with nst_session_free, before the model.
+ * Errors: NST_E_PARSE, NST_E_MODEL, NST_E_SHAPE, NST_E_TYPE, NST_E_UNSUPPORTED, NST_E_LIMIT for the model;
+ * NST_E_COMPILER when the compiler library cannot be used; NST_E_NOT_FOUND under fail_on_compile. */
+NST_API NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options,
+                                  NstSession **session) NST_MUST_CHECK;
+
+/* Ends a session that no run uses.  NULL is allowed. */
+NST_API void nst_session_free(NstSession *session);
+
+/* An input or output.  Sizes of axes that are open are -1, and symbol[axis] then says what they are ("n", "2*n + 1"). */
+typedef struct NstPort {
+    const char *name;
+    NstDtype dtype;
+    int32_t rank;
+    int64_t shape[NST_TENSOR_MAX_RANK];
+    const char *symbol[NST_TENSOR_MAX_RANK]; /* NULL where the size is known */
+} NstPort;
+
+NST_API uint32_t nst_session_input_count(const NstSession *session);
+NST_API uint32_t nst_session_output_count(const NstSession *session);
+/* The facts of an input or output; texts live as long as the session.  Errors: NST_E_NOT_FOUND past the last. */
+NST_API NstStatus nst_session_input(const NstSession *session, uint32_t index, NstPort *port) NST_MUST_CHECK;
+NST_API NstStatus nst_session_output(const NstSession *session, uint32_t index, NstPort *port) NST_MUST_CHECK;
+
+typedef struct NstProfile NstProfile;
+
+/* All zero = the defaults. */
+typedef struct NstRunOptions {
+    const int32_t *cancel; /* the run stops soon after nst_cancel on it; NULL = never */
+    NstProfile *profile;   /* times are added to it; NULL = not measured; one run at a time */
+} NstRunOptions;
+
+/* One run.  inputs: every input once, by name or (name NULL) by position.  outputs: those wanted, by name or position;
+ * see NstTensor for whose memory they are in.  On failure no output has memory of the engine.
+ * Errors: NST_E_NOT_FOUND for an unknown name; NST_E_INVALID, NST_E_TYPE, NST_E_SHAPE for tensors that do not fit;
+ * NST_E_INDEX, NST_E_ASSERT, NST_E_CANCELLED, NST_E_NOMEM while running.
+ * Threads: any number of runs of one session at once; results do not depend on it, nor on the number of threads. */
+NST_API NstStatus nst_session_run(NstSession *session, const NstNamedTensor *inputs, uint32_t n_inputs,
+                                  NstNamedTensor *outputs, uint32_t n_outputs,
+                                  const NstRunOptions *options) NST_MUST_CHECK;
+
+/* Sets a cancel flag, from any thread or a signal handler. */
+NST_API void nst_cancel(int32_t *flag);
+
+/* Facts of the plan in use (the exact one if shapes were declared). */
+typedef struct NstSessionFacts {
+    uint32_t kernels, steps;
+    uint64_t code_bytes, constant_bytes;
+    uint64_t arena_bytes; /* of the largest run so far */
+    uint64_t run_states;  /* runs there were at once, at most */
+    uint64_t compile_ns;  /* 0 when the plan came from a cache */
+    uint32_t from_cache;  /* plans that came from a cache */
+    uint32_t compiled;    /* plans that were compiled */
+} NstSessionFacts;
+NST_API void nst_session_facts(NstSession *session, NstSessionFacts *facts);
+
+/* Times of the steps of a session's plan.  Owns: the caller ends it with nst_profile_free.  Errors: NST_E_NOMEM. */
+NST_API NstStatus nst_profile_new(NstSession *session, NstProfile **profile) NST_MUST_CHECK;
+NST_API void nst_profile_free(NstProfile *profile);
+
+typedef struct NstProfileStep {
+    const char *name;      /* of the kernel */
+    const char *origin;    /* the nodes of the model it came from; may be NULL */
+    const char *not_fused; /* why it was not fused with the next one; may be NULL */
+    uint64_t ns;           /* over all runs profiled */
+} NstProfileStep;
+NST_API uint32_t nst_profile_step_count(const NstProfile *profile);
+NST_API uint64_t nst_profile_runs(const NstProfile *profile);
+/* Errors: NST_E_NOT_FOUND past the last step. */
+NST_API NstStatus nst_profile_step(const NstProfile *profile, uint32_t index, NstProfileStep *step) NST_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

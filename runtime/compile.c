@@ -1,0 +1,181 @@
+/* compile.c: the table of libnestor-compiler: each function a context of its own, a guard, and results in memory of the
+ * C library. */
+#include "runtime/compile.h"
+
+#include <stdlib.h>
+#include "runtime/run_state.h"
+
+typedef struct Call {
+    const NstCompileRequest *request;
+    NstBlob *result;
+    NstDumpStage stage;
+    const char *text; /* kernel or passes */
+    const NstTensor *inputs;
+    NstTensor *outputs;
+    uint32_t n_inputs, n_outputs;
+} Call;
+
+static NstStatus call_guarded(Call *call, NstStatus (*body)(NstCtx *ctx, void *arg))
+{
+    NstCtx ctx;
+    const NstCompileRequest *request = call->request;
+    NstStatus status = nst_ctx_init(&ctx);
+    if (status != NST_OK) {
+        snprintf(request->error, request->error_bytes, "no memory to compile '%s'", request->name);
+        return status;
+    }
+    status = nst_guard(&ctx, body, call);
+    if (status != NST_OK) snprintf(request->error, request->error_bytes, "%s", ctx.error);
+    nst_ctx_dispose(&ctx);
+    return status;
+}
+
+static NstCompile begin(NstCtx *ctx, const Call *call)
+{
+    return (NstCompile){.ctx = ctx, .arena = ctx->arena, .request = call->request};
+}
+
+static NstStatus hand_over(NstCtx *ctx, const NstPart *parts, int n_parts, NstBlob *blob)
+{
+    size_t bytes = 0;
+    for (int k = 0; k < n_parts; k++) bytes += parts[k].size;
+    char *at = blob->at = nst_memory_new(bytes);
+    NST_CHECK(ctx, at, NST_E_NOMEM, "no memory for %zu bytes of result", bytes);
+    blob->bytes = bytes;
+    for (int k = 0; k < n_parts; k++) {
+        if (parts[k].size != 0) memcpy(at, parts[k].at, parts[k].size);
+        at += parts[k].size;
+    }
+    return NST_OK;
+}
+
+static NstStatus compile_body(NstCtx *ctx, void *arg)
+{
+    Call *call = arg;
+    NstCompile c = begin(ctx, call);
+    NstPlan *plan;
+    NstPart *parts;
+    int n_parts;
+    NST_TRY(nst_compile_read(&c));
+    if (call->request->options->interpret)
+        NST_TRY(nst_compile_ports(&c, &plan));
+    else
+        NST_TRY(nst_compile_plan(&c, &plan));
+    NST_TRY(nst_plan_write(ctx, ctx->arena, plan, &parts, &n_parts));
+    return hand_over(ctx, parts, n_parts, call->result);
+}
+
+static NstStatus table_compile(const NstCompileRequest *request, NstBlob *plan)
+{
+    Call call = {.request = request, .result = plan};
+    return call_guarded(&call, compile_body);
+}
+
+static NstStatus hand_over_text(NstCtx *ctx, const NstText *text, NstBlob *blob)
+{
+    const char *at = nst_text_get(text);
+    NstPart part = {at, text->n + 1};
+    return hand_over(ctx, &part, 1, blob);
+}
+
+static NstStatus dump_body(NstCtx *ctx, void *arg)
+{
+    Call *call = arg;
+    NstCompile c = begin(ctx, call);
+    NstText text;
+    nst_text_init(&text, ctx->arena);
+    NST_TRY(nst_compile_dump(&c, call->stage, call->text, &text));
+    return hand_over_text(ctx, &text, call->result);
+}
+
+static NstStatus table_dump(const NstCompileRequest *request, NstDumpStage stage, const char *kernel, NstBlob *text)
+{
+    Call call = {.request = request, .result = text, .stage = stage, .text = kernel};
+    return call_guarded(&call, dump_body);
+}
+
+static NstStatus optimise_body(NstCtx *ctx, void *arg)
+{
+    Call *call = arg;
+    NstCompile c = begin(ctx, call);
+    NstText text;
+    nst_text_init(&text, ctx->arena);
+    NST_TRY(nst_compile_optimise(&c, call->text, &text));
+    return hand_over_text(ctx, &text, call->result);
+}
+
+static NstStatus table_optimise(const NstCompileRequest *request, const char *passes, NstBlob *text)
+{
+    Call call = {.request = request, .result = text, .text = passes};
+    return call_guarded(&call, optimise_body);
+}
+
+/* --- interpreting -------------------------------------------------------------------------------------------- */
+
+static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, uint32_t k, NstTensorValue *value)
+{
+    size_t size = nst_dtype_size(tensor->dtype), span;
+    char name[32];
+    snprintf(name, sizeof name, "%u", k);
+    NST_CHECK(ctx, tensor->rank >= 0 && tensor->rank <= NST_MAX_RANK, NST_E_SHAPE, "input %u has rank %d", k,
+              (int)tensor->rank);
+    NST_TRY(nst_tensor_span(ctx, tensor, name, &span));
+    NST_CHECK(ctx, span <= tensor->bytes, NST_E_INVALID, "input %u is given %zu bytes, its shape needs %zu", k,
+              tensor->bytes, span);
+    *value = (NstTensorValue){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = size};
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        value->shape[axis] = tensor->shape[axis];
+        value->bytes *= (size_t)tensor->shape[axis];
+    }
+    value->data = nst_alloc_aligned(ctx->arena, value->bytes, 64);
+    if (value->bytes == 0) return NST_OK;
+    if (tensor->strides)
+        nst_tensor_gather(value->data, tensor);
+    else
+        memcpy(value->data, tensor->data, value->bytes);
+    return NST_OK;
+}
+
+static NstStatus interpret_output(NstCtx *ctx, const NstTensorValue *value, NstTensor *tensor)
+{
+    NstBlob blob = {NULL, 0};
+    NstPart part = {value->data, value->bytes};
+    NST_TRY(hand_over(ctx, &part, 1, &blob));
+    *tensor = (NstTensor){
+        .dtype = value->dtype, .rank = value->rank, .data = blob.at, .bytes = value->bytes, .owned = blob.at};
+    memcpy(tensor->shape, value->shape, sizeof tensor->shape);
+    return NST_OK;
+}
+
+static NstStatus interpret_body(NstCtx *ctx, void *arg)
+{
+    Call *call = arg;
+    NstCompile c = begin(ctx, call);
+    NST_TRY(nst_compile_read(&c));
+    NstTensorValue *in = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_inputs);
+    NstTensorValue *out = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
+    for (uint32_t k = 0; k < call->n_inputs; k++) NST_TRY(interpret_input(ctx, &call->inputs[k], k, &in[k]));
+    NST_TRY(
+        nst_graph_interpret(ctx, ctx->arena, c.graph, in, call->n_inputs, call->request->target->has_fma, NULL, out));
+    for (uint32_t k = 0; k < call->n_outputs; k++) NST_TRY(interpret_output(ctx, &out[k], &call->outputs[k]));
+    return NST_OK;
+}
+
+static NstStatus table_interpret(const NstCompileRequest *request, const NstTensor *inputs, uint32_t n_inputs,
+                                 NstTensor *outputs, uint32_t n_outputs)
+{
+    Call call = {
+        .request = request, .inputs = inputs, .outputs = outputs, .n_inputs = n_inputs, .n_outputs = n_outputs};
+    for (uint32_t k = 0; k < n_outputs; k++) outputs[k] = (NstTensor){0};
+    NstStatus status = call_guarded(&call, interpret_body);
+    for (uint32_t k = 0; status != NST_OK && k < n_outputs; k++) nst_tensor_release(&outputs[k]);
+    return status;
+}
+
+NST_API extern const NstCompilerTable nst_compiler_table;
+const NstCompilerTable nst_compiler_table = {.abi = NST_COMPILER_ABI,
+                                             .build_id = nst_build_id,
+                                             .compile = table_compile,
+                                             .dump = table_dump,
+                                             .optimise = table_optimise,
+                                             .interpret = table_interpret};

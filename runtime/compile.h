@@ -1,0 +1,55 @@
+/* compile.h: the driver's parts: the one place where frontend, passes and codegen meet. */
+#ifndef NST_RUNTIME_COMPILE_H
+#define NST_RUNTIME_COMPILE_H
+
+#include "passes/pass.h"
+#include "runtime/compiler.h"
+#include "runtime/plan_io.h"
+
+/* What one call of the compiler works on; all of it lives in ctx's arena. */
+typedef struct NstCompile {
+    NstCtx *ctx;
+    NstArena *arena;
+    const NstCompileRequest *request;
+    NstPassOptions passes;
+    NstGraph *graph;
+    NstModule *module;
+    NstScheduledList run, prepack;
+} NstCompile;
+
+/* Reads the model (ONNX or .nsg text) into a verified graph and ties the symbols of declared shapes.
+ * Errors: NST_E_PARSE, NST_E_MODEL, ... of the reader; NST_E_NOT_FOUND, NST_E_SHAPE for declared shapes that do not fit. */
+NstStatus nst_compile_read(NstCompile *c) NST_MUST_CHECK;
+
+/* The passes named in a list with commas between, as bits.  Errors: NST_E_NOT_FOUND naming the pass and the passes there are. */
+NstStatus nst_compile_pass_names(NstCtx *ctx, const char *names, uint64_t *bits) NST_MUST_CHECK;
+
+/* From graph to fused nests, and on to kernels. */
+NstStatus nst_compile_lower(NstCompile *c) NST_MUST_CHECK;
+NstStatus nst_compile_schedule(NstCompile *c) NST_MUST_CHECK;
+
+/* A compiled kernel in a plan of its own: one kernel, its code, sizes over symbols "p0", "p1", ... for its params. */
+typedef struct NstCompiledKernel {
+    NstPlan *plan;
+    NstHash hash;
+} NstCompiledKernel;
+
+/* Code of n kernels, each found in the kernel cache or compiled; equal kernels share an entry: kernel k has
+ * compiled[index[k]].  Owns: c->arena.  Errors: as nst_codegen_compile. */
+NstStatus nst_compile_kernels(NstCompile *c, NstKernel *const *kernels, uint32_t n, NstCompiledKernel **compiled,
+                              uint32_t *n_compiled, uint32_t **index) NST_MUST_CHECK;
+
+/* The inputs, outputs and their buffers of a plan without steps. */
+NstStatus nst_compile_ports(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
+
+/* The whole plan. */
+NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
+
+/* Bodies of the table's dump and optimise. */
+NstStatus nst_compile_dump(NstCompile *c, NstDumpStage stage, const char *kernel, NstText *text) NST_MUST_CHECK;
+NstStatus nst_compile_optimise(NstCompile *c, const char *passes, NstText *text) NST_MUST_CHECK;
+
+/* A dim of another table in `to`; symbol s of the other one becomes sym_of[s] (by NstSym.i). */
+NstDim nst_compile_copy_dim(NstDims *to, const NstDims *from, NstDim dim, const NstSym *sym_of);
+
+#endif

@@ -1,0 +1,309 @@
+/* compile_plan.c: scheduled kernels as a plan: buffers, constants, steps, code. */
+#include "codegen/codegen.h"
+#include "runtime/compile.h"
+
+#define CODE_ALIGN 64 /* bytes: kernels in the plan's code */
+
+typedef struct Planner {
+    NstCompile *c;
+    NstPlan *plan;
+    NstModule *module;
+    uint32_t *buffer_of; /* by NstBuf.i: plan buffer + 1 */
+} Planner;
+
+/* --- ports --------------------------------------------------------------------------------------------------- */
+
+static NstPlan *new_plan(NstCompile *c)
+{
+    NstPlan *plan = NST_NEW(c->arena, NstPlan);
+    plan->arena = c->arena;
+    plan->dims = c->graph->dims;
+    plan->model_name = c->graph->name;
+    return plan;
+}
+
+static void add_port(NstCompile *c, NstPlan *plan, bool output, uint32_t k, const char *name, const NstType *type)
+{
+    NstPlanBuffer buffer = {.name = name,
+                            .place = output ? NST_PLACE_OUTPUT : NST_PLACE_INPUT,
+                            .index = k,
+                            .dtype = type->dtype,
+                            .rank = type->rank,
+                            .shape = type->shape};
+    buffer.bytes =
+        nst_dim_mul_const(plan->dims, nst_type_elements(plan->dims, type), nst_dtype_info(type->dtype)->bytes);
+    NstPlanPort port = {name, *type, plan->buffers.n};
+    nst_vec_push(c->arena, &plan->buffers, buffer);
+    if (output)
+        nst_vec_push(c->arena, &plan->outputs, port);
+    else
+        nst_vec_push(c->arena, &plan->inputs, port);
+}
+
+NstStatus nst_compile_ports(NstCompile *c, NstPlan **plan)
+{
+    const NstRegion *top = nst_graph_region(c->graph, NST_GRAPH_REGION);
+    *plan = new_plan(c);
+    for (uint32_t k = 0; k < top->params.n + top->results.n; k++) {
+        bool output = k >= top->params.n;
+        uint32_t at = output ? k - top->params.n : k;
+        NstVal value = output ? top->results.at[at] : top->params.at[at];
+        const NstType *type = nst_value_type(c->graph, value);
+        const char *name = output && at < c->graph->result_names.n ? c->graph->result_names.at[at] : NULL;
+        if (!output) name = nst_value_node(c->graph, value)->attr.param.name;
+        if (!name) name = nst_graph_value(c->graph, value)->name;
+        if (!name) name = nst_format(c->arena, "%s%u", output ? "output" : "input", at);
+        NST_CHECK(c->ctx, type->kind == NST_TYPE_TENSOR, NST_E_UNSUPPORTED, "%s '%s' is no tensor",
+                  output ? "output" : "input", name);
+        add_port(c, *plan, output, at, name, type);
+    }
+    return NST_OK;
+}
+
+/* --- buffers ------------------------------------------------------------------------------------------------- */
+
+static NstDim storage_bytes(NstDims *dims, const NstBuffer *buffer)
+{
+    NstDim bits = nst_dim_mul_const(dims, buffer->layout.elements, buffer->layout.bits);
+    return nst_dim_ceildiv(dims, bits, nst_dim_const(dims, 8));
+}
+
+/* The elements of a constant: its data, or its splat written out. */
+static NstStatus add_constant(Planner *p, const NstModuleConst *from, const NstPlanBuffer *buffer,
+                              NstPlanConst *constant)
+{
+    int64_t bytes;
+    NST_CHECK(p->c->ctx, nst_dim_is_const(p->plan->dims, buffer->bytes, &bytes) && bytes >= 0, NST_E_UNSUPPORTED,
+              "constant '%s' has an open size", buffer->name);
+    *constant = (NstPlanConst){.dtype = from->dtype, .data = from->data, .bytes = (size_t)bytes};
+    if (from->data) {
+        NST_CHECK(p->c->ctx, from->bytes >= (size_t)bytes, NST_E_INVALID, "constant '%s' has %zu bytes of %lld",
+                  buffer->name, from->bytes, (long long)bytes);
+        return NST_OK;
+    }
+    int size = nst_dtype_info(from->dtype)->bytes;
+    char *data = nst_alloc_aligned(p->c->arena, (size_t)bytes, 64);
+    for (int64_t at = 0; at + size <= bytes; at += size) nst_scalar_store(from->dtype, data + at, from->splat);
+    constant->data = data;
+    return NST_OK;
+}
+
+static NstStatus place_constant(Planner *p, const NstModuleBuffer *from, NstPlanBuffer *buffer)
+{
+    NstPlanConst constant = {.dtype = buffer->dtype, .packed = true};
+    int64_t bytes;
+    if (from->role == NST_ROLE_CONST) {
+        NST_TRY(add_constant(p, &p->module->consts.at[from->index], buffer, &constant));
+    } else {
+        NST_CHECK(p->c->ctx, nst_dim_is_const(p->plan->dims, buffer->bytes, &bytes) && bytes >= 0, NST_E_UNSUPPORTED,
+                  "packed constant '%s' has an open size", buffer->name);
+        constant.bytes = (size_t)bytes;
+    }
+    buffer->place = NST_PLACE_CONST;
+    buffer->index = p->plan->constants.n;
+    nst_vec_push(p->c->arena, &p->plan->constants, constant);
+    return NST_OK;
+}
+
+/* The plan's buffer for a module's one, made with its first use. */
+static NstStatus find_buffer(Planner *p, NstBuf buf, uint32_t *index)
+{
+    const NstModuleBuffer *from = nst_module_get(p->module, buf);
+    if (p->buffer_of[buf.i] == 0) {
+        NstPlanBuffer buffer = {.name = from->buffer.name,
+                                .place = NST_PLACE_ARENA,
+                                .dtype = from->buffer.dtype,
+                                .rank = from->buffer.rank,
+                                .shape = from->buffer.shape,
+                                .bytes = storage_bytes(p->plan->dims, &from->buffer),
+                                .first = UINT32_MAX};
+        if (from->role == NST_ROLE_CONST || from->role == NST_ROLE_PACKED) NST_TRY(place_constant(p, from, &buffer));
+        nst_vec_push(p->c->arena, &p->plan->buffers, buffer);
+        p->buffer_of[buf.i] = p->plan->buffers.n;
+    }
+    *index = p->buffer_of[buf.i] - 1;
+    return NST_OK;
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------- */
+
+static void see_parallel(void *arg, NstStmt *stmt, int depth)
+{
+    (void)depth;
+    if (stmt->kind == NST_STMT_FOR && stmt->u.loop.kind == NST_FOR_PARALLEL) *(bool *)arg = true;
+}
+
+/* Scalar operations of a group, for choosing the number of threads: extents times the size of what is computed. */
+static NstDim group_work(const Planner *p, const NstGroup *group)
+{
+    NstDims *dims = p->plan->dims;
+    NstDim total = nst_dim_const(dims, 0);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        if (group->items.at[k].group) {
+            total = nst_dim_add(dims, total, group_work(p, group->items.at[k].group));
+            continue;
+        }
+        const NstNest *nest = group->items.at[k].nest;
+        NstDim points = nst_dim_const(dims, 1), terms = nst_dim_const(dims, 1);
+        int64_t cost = 1, step_cost = 0;
+        for (uint32_t a = 0; a < nest->n_axes; a++) points = nst_dim_mul(dims, points, nest->axis[a].extent);
+        for (uint32_t a = 0; a < nest->n_reduce; a++) terms = nst_dim_mul(dims, terms, nest->reduce[a].extent);
+        for (uint32_t o = 0; o < nest->n_outs; o++) cost += nst_expr_cost(p->module->exprs, nest->out[o].value);
+        for (uint32_t s = 0; s < nest->n_states; s++) step_cost += nst_expr_cost(p->module->exprs, nest->state[s].step);
+        NstDim each = nst_dim_add_const(dims, nst_dim_mul_const(dims, terms, step_cost), cost);
+        total = nst_dim_add(dims, total, nst_dim_mul(dims, points, each));
+    }
+    return total;
+}
+
+/* A dim over size symbols alone; none where a loop variable is left in it. */
+static NstDim without_indices(const NstDims *dims, NstDim dim)
+{
+    for (uint32_t s = 1; s <= nst_dims_sym_count(dims); s++)
+        if (nst_dims_sym_info(dims, (NstSym){s})->kind == NST_SYM_INDEX && nst_dim_uses(dims, dim, (NstSym){s}))
+            return (NstDim){0};
+    return dim;
+}
+
+static const char *const *origin_texts(Planner *p, const NstKernel *kernel, uint32_t *n)
+{
+    const NstOrigin *origin = nst_codegen_origins(p->c->arena, kernel, n);
+    const char **text = NST_NEW_ARRAY(p->c->arena, const char *, *n);
+    for (uint32_t k = 0; k < *n; k++) text[k] = origin[k].i ? nst_origin_text(kernel->origins, origin[k]) : "";
+    return text;
+}
+
+static void add_kernel(Planner *p, const NstScheduled *from, const NstCompiledKernel *compiled, uint64_t code_at)
+{
+    const NstKernel *kernel = from->kernel;
+    const NstPlanKernel *code = &compiled->plan->kernels.at[0];
+    NstPlanKernel made = {.name = kernel->name,
+                          .origin = kernel->origin.i ? nst_origin_text(kernel->origins, kernel->origin) : NULL,
+                          .not_fused = from->group->why_not_fused,
+                          .entry = code_at + code->entry,
+                          .n_args = from->n_args,
+                          .n_params = kernel->params.n,
+                          .n_messages = kernel->messages.n,
+                          .message_text = kernel->messages.at,
+                          .hash_lo = compiled->hash.lo,
+                          .hash_hi = compiled->hash.hi};
+    NstDims *own = compiled->plan->dims;
+    NstSym *sym_of = NST_NEW_ARRAY(p->c->arena, NstSym, nst_dims_sym_count(own) + 1);
+    for (uint32_t k = 0; k < kernel->params.n; k++) {
+        const char *name = nst_format(p->c->arena, "p%u", k);
+        sym_of[nst_dims_find_sym(own, name, strlen(name)).i] = kernel->params.at[k];
+    }
+    made.scratch_bytes = nst_compile_copy_dim(p->plan->dims, own, code->scratch_bytes, sym_of);
+    made.shared_bytes = nst_compile_copy_dim(p->plan->dims, own, code->shared_bytes, sym_of);
+    made.work = without_indices(p->plan->dims, group_work(p, from->group));
+    made.origin_text = origin_texts(p, kernel, &made.n_origins);
+    NstKernel *seen = (NstKernel *)(uintptr_t)kernel; /* the visit may write; this one does not */
+    nst_block_visit(&seen->body, see_parallel, &made.parallel);
+    nst_vec_push(p->c->arena, &p->plan->kernels, made);
+}
+
+static NstStatus kernel_step(Planner *p, const NstScheduled *from, uint32_t kernel, uint32_t number, NstPlanStep *step)
+{
+    uint32_t *buffer = NST_NEW_ARRAY(p->c->arena, uint32_t, from->n_args);
+    for (uint32_t k = 0; k < from->n_args; k++) {
+        NST_TRY(find_buffer(p, from->arg[k], &buffer[k]));
+        NstPlanBuffer *used = &p->plan->buffers.at[buffer[k]];
+        if (used->place != NST_PLACE_ARENA) continue;
+        if (used->first == UINT32_MAX) used->first = number;
+        used->last = number;
+    }
+    *step = (NstPlanStep){.kind = NST_STEP_KERNEL,
+                          .kernel = kernel,
+                          .n_buffers = from->n_args,
+                          .buffer = buffer,
+                          .n_syms = from->kernel->params.n,
+                          .sym = from->kernel->params.at};
+    return NST_OK;
+}
+
+/* --- steps --------------------------------------------------------------------------------------------------- */
+
+/* Reads of symbols whose scalar is written last by kernel `after` (or by none: after = UINT32_MAX). */
+static NstStatus add_reads(Planner *p, uint32_t after)
+{
+    const NstCompile *c = p->c;
+    for (uint32_t r = 0; r < p->module->reads.n; r++) {
+        const NstModuleRead *read = &p->module->reads.at[r];
+        uint32_t last = UINT32_MAX, *buffer = NST_NEW(c->arena, uint32_t);
+        for (uint32_t k = 0; k < c->run.n; k++)
+            for (uint32_t a = 0; a < c->run.at[k].n_args; a++)
+                if (c->run.at[k].arg[a].i == read->buffer.i &&
+                    nst_kernel_buffer(c->run.at[k].kernel, (NstBuf){a + 1})->access & NST_ACCESS_OUT)
+                    last = k;
+        if (last != after) continue;
+        NST_TRY(find_buffer(p, read->buffer, buffer));
+        if (p->plan->buffers.at[*buffer].place == NST_PLACE_ARENA) p->plan->buffers.at[*buffer].last = p->plan->steps.n;
+        NstPlanStep step = {.kind = NST_STEP_READ, .n_buffers = 1, .buffer = buffer, .n_syms = 1, .sym = &read->sym};
+        nst_vec_push(c->arena, &p->plan->steps, step);
+    }
+    return NST_OK;
+}
+
+/* Code of all kernels in one blob; at[k] = where that of compiled[k] begins. */
+static void join_code(Planner *p, const NstCompiledKernel *compiled, uint32_t n, uint64_t *at)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        at[k] = bytes;
+        bytes += (compiled[k].plan->code_bytes + CODE_ALIGN - 1) / CODE_ALIGN * CODE_ALIGN;
+    }
+    char *code = nst_alloc_aligned(p->c->arena, bytes, CODE_ALIGN);
+    for (uint32_t k = 0; k < n; k++) memcpy(code + at[k], compiled[k].plan->code, compiled[k].plan->code_bytes);
+    p->plan->code = code;
+    p->plan->code_bytes = bytes;
+}
+
+static NstStatus add_steps(Planner *p)
+{
+    NstCompile *c = p->c;
+    NstPlanStep step;
+    for (uint32_t k = 0; k < c->prepack.n; k++) {
+        NST_TRY(kernel_step(p, &c->prepack.at[k], k, 0, &step));
+        nst_vec_push(c->arena, &p->plan->prepack, step);
+    }
+    NST_TRY(add_reads(p, UINT32_MAX));
+    for (uint32_t k = 0; k < c->run.n; k++) {
+        NST_TRY(kernel_step(p, &c->run.at[k], c->prepack.n + k, p->plan->steps.n, &step));
+        nst_vec_push(c->arena, &p->plan->steps, step);
+        NST_TRY(add_reads(p, k));
+    }
+    return NST_OK;
+}
+
+/* Inputs and outputs have their plan buffers from nst_compile_ports. */
+static void tie_ports(Planner *p)
+{
+    for (uint32_t b = 1; b < p->module->buffers.n; b++) {
+        const NstModuleBuffer *buffer = &p->module->buffers.at[b];
+        if (buffer->role == NST_ROLE_INPUT) p->buffer_of[b] = p->plan->inputs.at[buffer->index].buffer + 1;
+        if (buffer->role == NST_ROLE_OUTPUT) p->buffer_of[b] = p->plan->outputs.at[buffer->index].buffer + 1;
+    }
+}
+
+NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan)
+{
+    NST_TRY(nst_compile_lower(c));
+    NST_TRY(nst_compile_schedule(c));
+    NST_TRY(nst_compile_ports(c, plan));
+    Planner p = {.c = c, .plan = *plan, .module = c->module};
+    p.buffer_of = NST_NEW_ARRAY(c->arena, uint32_t, c->module->buffers.n);
+    tie_ports(&p);
+    uint32_t n = c->prepack.n + c->run.n, n_compiled, *index;
+    NstKernel **kernels = NST_NEW_ARRAY(c->arena, NstKernel *, n);
+    const NstScheduled **scheduled = NST_NEW_ARRAY(c->arena, const NstScheduled *, n);
+    for (uint32_t k = 0; k < n; k++) {
+        scheduled[k] = k < c->prepack.n ? &c->prepack.at[k] : &c->run.at[k - c->prepack.n];
+        kernels[k] = scheduled[k]->kernel;
+    }
+    NstCompiledKernel *compiled;
+    NST_TRY(nst_compile_kernels(c, kernels, n, &compiled, &n_compiled, &index));
+    uint64_t *at = NST_NEW_ARRAY(c->arena, uint64_t, n_compiled);
+    join_code(&p, compiled, n_compiled, at);
+    for (uint32_t k = 0; k < n; k++) add_kernel(&p, scheduled[k], &compiled[index[k]], at[index[k]]);
+    return add_steps(&p);
+}

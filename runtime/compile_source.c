@@ -1,0 +1,113 @@
+/* compile_source.c: a model's bytes as a graph, and the graph as kernels. */
+#include <ctype.h>
+#include "codegen/codegen.h"
+#include "runtime/compile.h"
+
+/* Text begins with the word "graph" after blanks and comments (to the end of a line); ONNX files with a binary tag. */
+static bool is_graph_text(const char *at, size_t n)
+{
+    const char *end = at + n;
+    while (at < end && (isspace((unsigned char)*at) || strchr(";/#", *at))) {
+        bool comment = !isspace((unsigned char)*at);
+        while (comment && at < end && *at != '\n') at++;
+        if (at < end) at++;
+    }
+    return end - at >= 5 && memcmp(at, "graph", 5) == 0;
+}
+
+static NstStatus import_onnx(NstCompile *c)
+{
+    NST_FAIL(c->ctx, NST_E_UNSUPPORTED, "'%s' is no graph in text form, and this build reads nothing else",
+             c->request->name);
+}
+
+/* Ties the symbols that stand alone on an axis of this input to the declared sizes. */
+static NstStatus bind_shape(NstCompile *c, const NstInputShape *shape, const NstType *type)
+{
+    NstDims *dims = c->graph->dims;
+    NST_CHECK(c->ctx, type->rank == shape->rank, NST_E_SHAPE,
+              "the declared shape of '%s' has rank %d, the model's has %d", shape->name, (int)shape->rank, type->rank);
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t size = shape->shape[axis], known;
+        if (size < 0) continue;
+        const NstDimNode *node = nst_dim_node(dims, type->shape[axis]);
+        if (node->op == NST_DIM_SYM) {
+            NstSymInfo *info = nst_dims_sym(dims, node->sym);
+            NST_CHECK(c->ctx, size >= info->lo && size <= info->hi, NST_E_SHAPE,
+                      "the declared size %lld of '%s' axis %d (%s), allowed are %lld to %lld", (long long)size,
+                      shape->name, axis, info->name, (long long)info->lo, (long long)info->hi);
+            info->lo = info->hi = size;
+        } else if (nst_dim_is_const(dims, type->shape[axis], &known)) {
+            NST_CHECK(c->ctx, size == known, NST_E_SHAPE, "the declared size %lld of '%s' axis %d, the model has %lld",
+                      (long long)size, shape->name, axis, (long long)known);
+        }
+    }
+    return NST_OK;
+}
+
+static NstStatus bind_shapes(NstCompile *c)
+{
+    const NstSessionOptions *options = c->request->options;
+    const NstRegion *top = nst_graph_region(c->graph, NST_GRAPH_REGION);
+    for (uint32_t s = 0; s < options->n_shapes; s++) {
+        uint32_t k = 0;
+        while (k < top->params.n &&
+               strcmp(nst_value_node(c->graph, top->params.at[k])->attr.param.name, options->shapes[s].name) != 0)
+            k++;
+        NST_CHECK(c->ctx, k < top->params.n, NST_E_NOT_FOUND, "a shape is declared for input '%s', which there is not",
+                  options->shapes[s].name);
+        NST_TRY(bind_shape(c, &options->shapes[s], nst_value_type(c->graph, top->params.at[k])));
+    }
+    return NST_OK;
+}
+
+NstStatus nst_compile_read(NstCompile *c)
+{
+    const NstCompileRequest *request = c->request;
+    c->passes = (NstPassOptions){.strict = request->options->strict != 0};
+    if (request->options->passes_off)
+        NST_TRY(nst_compile_pass_names(c->ctx, request->options->passes_off, &c->passes.off));
+    if (is_graph_text(request->bytes, request->size))
+        NST_TRY(nst_graph_parse(c->ctx, c->arena, request->bytes, request->size, &c->graph));
+    else
+        NST_TRY(import_onnx(c));
+    NST_TRY(nst_graph_verify(c->ctx, c->graph));
+    return bind_shapes(c);
+}
+
+NstStatus nst_compile_pass_names(NstCtx *ctx, const char *names, uint64_t *bits)
+{
+    *bits = 0;
+    while (*names) {
+        char name[64];
+        size_t n = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, names);
+        NstPass pass = n < sizeof name ? nst_pass_find(name) : NST_PASS_COUNT;
+        if (pass == NST_PASS_COUNT) {
+            char all[512] = "";
+            for (int k = 0; k < NST_PASS_COUNT; k++) {
+                size_t used = strlen(all);
+                snprintf(all + used, sizeof all - used, "%s%s", k ? ", " : "", nst_pass_info((NstPass)k)->name);
+            }
+            NST_FAIL(ctx, NST_E_NOT_FOUND, "there is no pass '%s'; there are %s", name, all);
+        }
+        *bits |= (uint64_t)1 << pass;
+        names += n + (names[n] == ',');
+    }
+    return NST_OK;
+}
+
+NstStatus nst_compile_lower(NstCompile *c)
+{
+    return nst_lower_graph(c->ctx, c->arena, c->graph, c->request->target, &c->passes, &c->module);
+}
+
+NstStatus nst_compile_schedule(NstCompile *c)
+{
+    NST_TRY(nst_schedule_module(c->ctx, c->module, &c->passes, &c->run, &c->prepack));
+#ifdef NST_DEBUG
+    for (uint32_t k = 0; k < c->prepack.n; k++) NST_TRY(nst_kernel_verify(c->ctx, c->prepack.at[k].kernel));
+    for (uint32_t k = 0; k < c->run.n; k++) NST_TRY(nst_kernel_verify(c->ctx, c->run.at[k].kernel));
+#endif
+    return NST_OK;
+}

@@ -1,0 +1,43 @@
+/* engine.h: the engine and model behind the public handles, and how their calls report failures. */
+#ifndef NST_RUNTIME_ENGINE_H
+#define NST_RUNTIME_ENGINE_H
+
+#include "ir/loop.h"
+#include "runtime/compiler.h"
+#include "runtime/threads.h"
+
+struct NstEngine {
+    NstPool *pool;
+    NstCache *cache;
+    char *folder; /* of the disk cache; NULL = none */
+    NstTarget target;
+    NstLog log;
+    void *log_arg;
+};
+
+struct NstModel {
+    NstEngine *engine;
+    char *name;   /* path or what the caller called it */
+    char *folder; /* of external data; NULL = none */
+    const void *bytes;
+    size_t size;
+    NstMapping mapping; /* of bytes, or ... */
+    void *copy;         /* ... their memory */
+    uint64_t hash_lo, hash_hi;
+};
+
+/* Sets the message of this thread and returns status. */
+NstStatus nst_report(NstStatus status, const char *format, ...) NST_PRINTF(2, 3);
+
+void nst_engine_log(const NstEngine *engine, NstLogLevel level, const char *format, ...) NST_PRINTF(3, 4);
+
+/* A request to the compiler for this model; error is where messages go. */
+NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptions *options, char *error, size_t n);
+
+/* The table of the compiler library.  Errors are reported. */
+NstStatus nst_engine_compiler(const NstEngine *engine, const NstCompilerTable **table) NST_MUST_CHECK;
+
+/* A copy of text with malloc; NULL when there is no memory. */
+char *nst_text_copy(const char *text);
+
+#endif

@@ -1,0 +1,249 @@
+/* nestor.c: the tool's command line. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/tool.h"
+
+static const char help[] =
+    "usage: nestor COMMAND [FILE] [OPTION...]\n"
+    "\n"
+    "commands\n"
+    "  run MODEL            run a model once (.onnx, or a graph in text form, .nsg)\n"
+    "  bench MODEL          run it many times and show where the time goes\n"
+    "  dump-ir MODEL        show a stage of compiling\n"
+    "  opt FILE             run passes over a graph (.nsg) or kernels (.nsl) in text form\n"
+    "  cache stats|verify   look at the disk cache; verify reads and checks every entry\n"
+    "\n"
+    "run, bench\n"
+    "  --input NAME=FILE.npy         an input from a NumPy file\n"
+    "  --input NAME=random[:SEED]    pseudo-random values (what inputs that are not given have, seed 0)\n"
+    "  --shape NAME=2x3x224          the shape of an input; the plan is made for it\n"
+    "  --dim NAME=SIZE               the value of an open size, for random inputs\n"
+    "  --output-dir DIR              write each output as DIR/NAME.npy\n"
+    "  --interpret                   use the reference interpreter\n"
+    "  --repeat N, --warmup N        bench: runs measured (100), runs before (10)\n"
+    "dump-ir\n"
+    "  --stage graph|nest|sched|llvm|asm|plan   (graph)\n"
+    "  --kernel NAME|NUMBER          only this kernel\n"
+    "opt\n"
+    "  --passes A,B                  the passes to run; none prints the text as it was read\n"
+    "cache\n"
+    "  --remove                      verify: remove damaged entries and left-over files\n"
+    "all\n"
+    "  --threads N                   of a run (all processors)\n"
+    "  --target baseline|avx2|avx512|vnni|amx|host\n"
+    "  --strict                      no approximate optimisations\n"
+    "  --bounds-checks               compiled code checks every access\n"
+    "  --passes-off A,B              leave passes out\n"
+    "  --fail-on-compile             what is in no cache is an error\n"
+    "  --cache DIR, --no-cache       the disk cache (else $NESTOR_CACHE, $XDG_CACHE_HOME/nestor, ~/.cache/nestor)\n"
+    "  --json                        results as JSON\n"
+    "  --verbose                     log to standard error\n"
+    "  --help, --version\n"
+    "\n"
+    "exit status: 0 done; 1 cache verify found damage; 2 the command line is wrong; 10 + N the status N of the library "
+    "(docs/TOOL.md)\n";
+
+enum {
+    OPT_INPUT = 256,
+    OPT_SHAPE,
+    OPT_DIM,
+    OPT_OUTPUT_DIR,
+    OPT_INTERPRET,
+    OPT_REPEAT,
+    OPT_WARMUP,
+    OPT_STAGE,
+    OPT_KERNEL,
+    OPT_PASSES,
+    OPT_REMOVE,
+    OPT_THREADS,
+    OPT_TARGET,
+    OPT_STRICT,
+    OPT_BOUNDS,
+    OPT_PASSES_OFF,
+    OPT_FAIL,
+    OPT_CACHE,
+    OPT_NO_CACHE,
+    OPT_JSON,
+    OPT_VERBOSE,
+    OPT_HELP,
+    OPT_VERSION
+};
+
+static const struct option long_options[] = {
+    {"input", required_argument, NULL, OPT_INPUT},    {"shape", required_argument, NULL, OPT_SHAPE},
+    {"dim", required_argument, NULL, OPT_DIM},        {"output-dir", required_argument, NULL, OPT_OUTPUT_DIR},
+    {"interpret", no_argument, NULL, OPT_INTERPRET},  {"repeat", required_argument, NULL, OPT_REPEAT},
+    {"warmup", required_argument, NULL, OPT_WARMUP},  {"stage", required_argument, NULL, OPT_STAGE},
+    {"kernel", required_argument, NULL, OPT_KERNEL},  {"passes", required_argument, NULL, OPT_PASSES},
+    {"remove", no_argument, NULL, OPT_REMOVE},        {"threads", required_argument, NULL, OPT_THREADS},
+    {"target", required_argument, NULL, OPT_TARGET},  {"strict", no_argument, NULL, OPT_STRICT},
+    {"bounds-checks", no_argument, NULL, OPT_BOUNDS}, {"passes-off", required_argument, NULL, OPT_PASSES_OFF},
+    {"fail-on-compile", no_argument, NULL, OPT_FAIL}, {"cache", required_argument, NULL, OPT_CACHE},
+    {"no-cache", no_argument, NULL, OPT_NO_CACHE},    {"json", no_argument, NULL, OPT_JSON},
+    {"verbose", no_argument, NULL, OPT_VERBOSE},      {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},      {NULL, 0, NULL, 0}};
+
+int tool_usage(const char *format, ...)
+{
+    va_list args;
+    fputs("nestor: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return TOOL_USAGE;
+}
+
+int tool_fail(NstStatus status)
+{
+    fprintf(stderr, "nestor: %s: %s\n", nst_status_name(status), nst_error_text());
+    return TOOL_STATUS + (int)status;
+}
+
+void tool_json_text(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}
+
+static void log_line(void *arg, NstLogLevel level, const char *text)
+{
+    static const char *const names[] = {"error", "warning", "info", "trace"};
+    (void)arg;
+    fprintf(stderr, "nestor: %s: %s\n", names[level], text);
+}
+
+/* Splits "name=value" in place; false without a "=". */
+static bool add_named(ToolNamedList *list, char *text)
+{
+    char *sign = strchr(text, '=');
+    if (!sign || sign == text || list->n == TOOL_MAX_NAMED) return false;
+    *sign = '\0';
+    list->at[list->n++] = (ToolNamed){text, sign + 1};
+    return true;
+}
+
+/* "2x3x4", "" for a scalar; "?" leaves an axis open. */
+static bool parse_shape(const ToolNamed *named, NstInputShape *shape)
+{
+    const char *at = named->value;
+    *shape = (NstInputShape){.name = named->name};
+    while (*at) {
+        char *end = (char *)(uintptr_t)at + 1;
+        errno = 0;
+        long long size = *at == '?' ? -1 : strtoll(at, &end, 10);
+        if (end == at || errno != 0 || size < -1 || (size < 0 && *at != '?')) return false;
+        if (shape->rank == NST_TENSOR_MAX_RANK || (*end != 'x' && *end != '\0')) return false;
+        shape->shape[shape->rank++] = size;
+        at = *end ? end + 1 : end;
+        if (*end == 'x' && !*at) return false;
+    }
+    return true;
+}
+
+static bool parse_number(const char *text, int64_t least, int64_t most, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    *value = parsed;
+    return end != text && *end == '\0' && errno == 0 && parsed >= least && parsed <= most;
+}
+
+static int take_named(ToolOptions *o, int option, char *value)
+{
+    ToolNamedList *list = option == OPT_INPUT ? &o->inputs : option == OPT_SHAPE ? &o->shapes : &o->dims;
+    if (!add_named(list, value)) return tool_usage("'%s' is given, allowed is NAME=VALUE", value);
+    if (option != OPT_SHAPE) return 0;
+    const ToolNamed *named = &list->at[list->n - 1];
+    if (!parse_shape(named, &o->shape[list->n - 1]))
+        return tool_usage("shape '%s' of '%s', allowed is like 2x3x224, ? for an open size", named->value, named->name);
+    o->session.shapes = o->shape;
+    o->session.n_shapes = list->n;
+    return 0;
+}
+
+/* One option; 0 or an exit status. */
+static int take_option(ToolOptions *o, int option, char *value)
+{
+    int64_t number = 0;
+    switch (option) {
+    case OPT_INPUT:
+    case OPT_SHAPE:
+    case OPT_DIM: return take_named(o, option, value);
+    case OPT_OUTPUT_DIR: o->output_dir = value; return 0;
+    case OPT_INTERPRET: o->session.interpret = 1; return 0;
+    case OPT_STAGE: o->stage = value; return 0;
+    case OPT_KERNEL: o->kernel = value; return 0;
+    case OPT_PASSES: o->passes = value; return 0;
+    case OPT_REMOVE: o->remove = true; return 0;
+    case OPT_TARGET: o->engine.target = value; return 0;
+    case OPT_STRICT: o->session.strict = 1; return 0;
+    case OPT_BOUNDS: o->session.bounds_checks = 1; return 0;
+    case OPT_PASSES_OFF: o->session.passes_off = value; return 0;
+    case OPT_FAIL: o->session.fail_on_compile = 1; return 0;
+    case OPT_CACHE: o->engine.cache = value; return 0;
+    case OPT_NO_CACHE: o->engine.cache = ""; return 0;
+    case OPT_JSON: o->json = true; return 0;
+    case OPT_VERBOSE: o->engine.log = log_line; return 0;
+    case OPT_REPEAT:
+        if (!parse_number(value, 1, 1000000000, &o->repeat))
+            return tool_usage("--repeat '%s', allowed are 1 and above", value);
+        return 0;
+    case OPT_WARMUP:
+        if (!parse_number(value, 0, 1000000000, &o->warmup))
+            return tool_usage("--warmup '%s', allowed are 0 and above", value);
+        return 0;
+    case OPT_THREADS:
+        if (!parse_number(value, 1, 1024, &number)) return tool_usage("--threads '%s', allowed are 1 to 1024", value);
+        o->engine.threads = (int32_t)number;
+        return 0;
+    default: return TOOL_USAGE; /* getopt has said why */
+    }
+}
+
+int main(int n_words, char **words)
+{
+    static const struct {
+        const char *name;
+        ToolCommand command;
+    } commands[] = {
+        {"run", tool_run}, {"bench", tool_bench}, {"dump-ir", tool_dump}, {"opt", tool_opt}, {"cache", tool_cache}};
+    static ToolOptions options = {.repeat = 100, .warmup = 10};
+    for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
+        if (option == OPT_HELP || option == 'h') {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (option == OPT_VERSION) {
+            printf("nestor %s\n", nst_version());
+            return 0;
+        }
+        int status = take_option(&options, option, optarg);
+        if (status != 0) return status;
+    }
+    if (optind >= n_words) return tool_usage("no command is given; 'nestor --help' lists them");
+    const char *name = words[optind++];
+    options.file = options.word = optind < n_words ? words[optind++] : NULL;
+    if (optind < n_words) return tool_usage("'%s' is one word too many", words[optind]);
+    for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
+        if (strcmp(commands[k].name, name) != 0) continue;
+        if (!options.file) return tool_usage("'%s' needs one more word; see 'nestor --help'", name);
+        int status = commands[k].command(&options);
+        if (fflush(stdout) != 0 && status == 0) return tool_usage("cannot write the output");
+        return status;
+    }
+    return tool_usage("there is no command '%s'; 'nestor --help' lists them", name);
+}
