@@ -136,6 +136,10 @@ bool nst_dim_uses(const NstDims *dims, NstDim dim, NstSym sym);
 NstDim nst_dim_subst(NstDims *dims, NstDim dim, NstSym sym, NstDim value);
 /* Replaces many at once: value_of[sym.i] (none = keep) for sym.i < n. */
 NstDim nst_dim_subst_all(NstDims *dims, NstDim dim, const NstDim *value_of, uint32_t n);
+/* A table by symbol (*n entries), none everywhere, to build a substitution in: lent to one at a time, who makes it none
+ * again before giving it back. */
+NstDim *nst_dims_scratch(NstDims *dims, uint32_t *n);
+void nst_dims_scratch_return(NstDims *dims);
 /* Splits dim = coef * sym + rest with sym in neither coef nor rest; false if it is not linear in sym. */
 bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim *rest);
 

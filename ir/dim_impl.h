@@ -86,6 +86,9 @@ struct NstDims {
     uint32_t n_solved;
     NST_VEC(NstDimRule) rules;
     NST_VEC(NstDim) nonneg; /* assumed >= 0 */
+    NstDim *scratch;        /* table by symbol that is lent out: none everywhere */
+    uint32_t scratch_cap;
+    bool scratch_lent;
 };
 
 static inline NstDimEntry *nst_dim_entry(const NstDims *dims, NstDim dim)

@@ -123,12 +123,27 @@ NstDim nst_dim_subst(NstDims *dims, NstDim dim, NstSym sym, NstDim value)
 
 NstDim nst_dim_subst_all(NstDims *dims, NstDim dim, const NstDim *value_of, uint32_t n)
 {
-    Subst s = {.dims = dims, .value_of = value_of, .n = n};
-    for (uint32_t i = 1; i < n; i++)
-        if (value_of[i].i != 0) s.mask |= UINT64_C(1) << (i & 63);
-    if ((nst_dim_entry(dims, dim)->syms & s.mask) == 0) return dim;
+    Subst s = {.dims = dims, .value_of = value_of, .n = n, .mask = UINT64_MAX}; /* tables are long, dims are short */
+    if (nst_dim_entry(dims, dim)->syms == 0) return dim;
     s.stamp = new_stamp(dims);
     return subst(&s, dim);
+}
+
+NstDim *nst_dims_scratch(NstDims *dims, uint32_t *n)
+{
+    NST_ASSERT(!dims->scratch_lent);
+    *n = nst_dims_sym_count(dims) + 1;
+    if (dims->scratch_cap < *n) {
+        dims->scratch_cap = 2 * *n;
+        dims->scratch = NST_NEW_ARRAY(dims->arena, NstDim, dims->scratch_cap);
+    }
+    dims->scratch_lent = true;
+    return dims->scratch;
+}
+
+void nst_dims_scratch_return(NstDims *dims)
+{
+    dims->scratch_lent = false;
 }
 
 /* -- linear form -- */

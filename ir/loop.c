@@ -224,8 +224,9 @@ void nst_block_add(NstKernel *kernel, NstBlock *block, NstStmt *stmt)
 /* What a copy replaces.  Tables are indexed by the old id; none / 0 keeps. */
 typedef struct Cloner {
     NstKernel *kernel; /* whose arena the copy lives in and whose tables get the fresh names */
-    NstDim *sym_value;
+    NstDim *sym_value; /* lent by the dims; NULL: nothing is replaced */
     uint32_t n_syms;
+    NST_VEC(NstSym) replaced; /* what sym_value holds values for */
     bool fresh;
     bool renamed; /* a let or buffer has been given a new id */
     uint32_t *let_id, *buffer_id;
@@ -271,13 +272,19 @@ static NstExpr clone_expr(Cloner *c, NstExpr e)
     return c->renamed ? nst_expr_rewrite(c->kernel->exprs, e, rename_node, c) : e;
 }
 
+static void replace_sym(Cloner *c, NstSym sym, NstDim value)
+{
+    NST_ASSERT(sym.i < c->n_syms);
+    c->sym_value[sym.i] = value;
+    nst_vec_push(c->kernel->arena, &c->replaced, sym);
+}
+
 /* A symbol defined by a copied statement: itself, or a fresh one that stands for it from here on. */
 static NstSym clone_sym(Cloner *c, NstSym sym, NstDim begin, NstDim end)
 {
     if (!c->fresh) return sym;
     NstSym fresh = nst_kernel_index(c->kernel, nst_dims_sym(c->kernel->dims, sym)->name, begin, end);
-    NST_ASSERT(sym.i < c->n_syms);
-    c->sym_value[sym.i] = nst_dim_sym(c->kernel->dims, fresh);
+    replace_sym(c, sym, nst_dim_sym(c->kernel->dims, fresh));
     return fresh;
 }
 
@@ -395,16 +402,12 @@ static NstStmt *clone_stmt(Cloner *c, const NstStmt *stmt)
     return copy;
 }
 
-static Cloner make_cloner(NstKernel *kernel, const NstDim *sym_value, uint32_t n_syms, bool fresh)
+static Cloner begin_clone(NstKernel *kernel, const NstSymValue *replace, uint32_t n, bool fresh)
 {
     NstArena *arena = kernel->arena;
     Cloner c = {.kernel = kernel, .fresh = fresh, .n_lets = kernel->lets.n, .n_buffers = kernel->buffers.n};
-    if (sym_value != NULL || fresh) {
-        c.n_syms = nst_dims_sym_count(kernel->dims) + 1;
-        if (c.n_syms < n_syms) c.n_syms = n_syms;
-        c.sym_value = NST_NEW_ARRAY(arena, NstDim, c.n_syms);
-        if (sym_value != NULL) memcpy(c.sym_value, sym_value, n_syms * sizeof *sym_value);
-    }
+    if (n != 0 || fresh) c.sym_value = nst_dims_scratch(kernel->dims, &c.n_syms);
+    for (uint32_t k = 0; k < n; k++) replace_sym(&c, replace[k].sym, replace[k].value);
     if (fresh) {
         c.let_id = NST_NEW_ARRAY(arena, uint32_t, c.n_lets);
         c.buffer_id = NST_NEW_ARRAY(arena, uint32_t, c.n_buffers);
@@ -412,16 +415,27 @@ static Cloner make_cloner(NstKernel *kernel, const NstDim *sym_value, uint32_t n
     return c;
 }
 
-NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstDim *sym_value, uint32_t n_syms, bool fresh)
+static void end_clone(Cloner *c)
 {
-    Cloner c = make_cloner(kernel, sym_value, n_syms, fresh);
-    return clone_stmt(&c, stmt);
+    if (c->sym_value == NULL) return;
+    for (uint32_t k = 0; k < c->replaced.n; k++) c->sym_value[c->replaced.at[k].i] = (NstDim){0};
+    nst_dims_scratch_return(c->kernel->dims);
 }
 
-NstBlock nst_block_clone(NstKernel *kernel, const NstBlock *block, const NstDim *sym_value, uint32_t n_syms, bool fresh)
+NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstSymValue *replace, uint32_t n, bool fresh)
 {
-    Cloner c = make_cloner(kernel, sym_value, n_syms, fresh);
-    return clone_block(&c, block);
+    Cloner c = begin_clone(kernel, replace, n, fresh);
+    NstStmt *copy = clone_stmt(&c, stmt);
+    end_clone(&c);
+    return copy;
+}
+
+NstBlock nst_block_clone(NstKernel *kernel, const NstBlock *block, const NstSymValue *replace, uint32_t n, bool fresh)
+{
+    Cloner c = begin_clone(kernel, replace, n, fresh);
+    NstBlock copy = clone_block(&c, block);
+    end_clone(&c);
+    return copy;
 }
 
 void nst_block_splice(NstKernel *kernel, NstBlock *block, uint32_t at, uint32_t n_removed, NstStmt *const *stmt,

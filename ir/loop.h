@@ -238,12 +238,15 @@ NstStmt *nst_stmt_assert(NstKernel *kernel, NstExpr condition, const char *messa
 NstStmt *nst_stmt_call(NstKernel *kernel, uint32_t helper, const NstExpr *arg, uint32_t n_args, const NstBuf *buffer,
                        uint32_t n_buffers);
 void nst_block_add(NstKernel *kernel, NstBlock *block, NstStmt *stmt);
-/* A deep copy of a statement with symbols replaced: sym_value[sym.i] (none = keep) for sym.i < n_syms; NULL keeps all.  With
- * `fresh` everything the statement defines (loop variables, index-lets, lets, buffers of allocs) is defined anew in the copy. */
-NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstDim *sym_value, uint32_t n_syms, bool fresh);
+typedef struct NstSymValue {
+    NstSym sym;
+    NstDim value;
+} NstSymValue;
+/* A deep copy of a statement with n symbols replaced.  With `fresh` everything the statement defines (loop variables,
+ * index-lets, lets, buffers of allocs) is defined anew in the copy. */
+NstStmt *nst_stmt_clone(NstKernel *kernel, const NstStmt *stmt, const NstSymValue *replace, uint32_t n, bool fresh);
 /* The same for all statements of a block together: what one defines and another uses stays connected. */
-NstBlock nst_block_clone(NstKernel *kernel, const NstBlock *block, const NstDim *sym_value, uint32_t n_syms,
-                         bool fresh);
+NstBlock nst_block_clone(NstKernel *kernel, const NstBlock *block, const NstSymValue *replace, uint32_t n, bool fresh);
 /* Replaces n_removed statements of a block from `at` on by n_inserted others. */
 void nst_block_splice(NstKernel *kernel, NstBlock *block, uint32_t at, uint32_t n_removed, NstStmt *const *stmt,
                       uint32_t n_inserted);

@@ -12,6 +12,7 @@ typedef enum NameKind { NAME_SYM, NAME_LET, NAME_BUFFER } NameKind;
 typedef struct Binding {
     NameKind kind;
     uint32_t id;
+    const char *name;
     uint64_t key; /* of the name in `used` */
 } Binding;
 
@@ -20,8 +21,7 @@ typedef struct Printer {
     NstArena *arena;
     const NstKernel *kernel;
     bool canonical;
-    const char **name[3]; /* by NameKind: names now in scope, by id */
-    uint32_t n[3];
+    NstMap bound[3];     /* by NameKind: id -> 1 + its binding, 0 = not in scope */
     uint32_t counter[3]; /* canonical: how many were named */
     NstMap used;         /* hash of a name in scope -> 1 */
     NST_VEC(Binding) scope;
@@ -66,11 +66,10 @@ static const char *bind_name(Printer *p, NameKind kind, uint32_t id, const char 
         name = nst_format(p->arena, "%c%u", prefix[kind], p->counter[kind]++);
     else
         name = choose_name(p, hint);
-    if (id >= p->n[kind]) return name; /* broken IR: the printer must survive it */
-    Binding binding = {.kind = kind, .id = id, .key = name_key(name)};
+    Binding binding = {.kind = kind, .id = id, .name = name, .key = name_key(name)};
     nst_map_put(&p->used, binding.key, 1);
-    p->name[kind][id] = name;
     nst_vec_push(p->arena, &p->scope, binding);
+    nst_map_put(&p->bound[kind], id, p->scope.n);
     return name;
 }
 
@@ -79,7 +78,7 @@ static void leave_scope(Printer *p, uint32_t mark)
     while (p->scope.n > mark) {
         Binding binding = nst_vec_pop(&p->scope);
         nst_map_put(&p->used, binding.key, 0);
-        p->name[binding.kind][binding.id] = NULL;
+        nst_map_put(&p->bound[binding.kind], binding.id, 0);
     }
 }
 
@@ -87,8 +86,8 @@ static void leave_scope(Printer *p, uint32_t mark)
 static const char *lookup(Printer *p, NameKind kind, uint32_t id)
 {
     static const char *const what[] = {"sym", "let", "buffer"};
-    const char *name = id < p->n[kind] ? p->name[kind][id] : NULL;
-    return name != NULL ? name : nst_format(p->arena, "?%s#%u", what[kind], id);
+    uint32_t at = nst_map_get(&p->bound[kind], id, 0);
+    return at != 0 ? p->scope.at[at - 1].name : nst_format(p->arena, "?%s#%u", what[kind], id);
 }
 
 static const char *buffer_name(void *arg, NstBuf buffer)
@@ -419,10 +418,7 @@ static void put_header(Printer *p)
 static void print(NstText *text, const NstKernel *kernel, bool canonical)
 {
     Printer p = {.text = text, .arena = text->arena, .kernel = kernel, .canonical = canonical};
-    p.n[NAME_SYM] = nst_dims_sym_count(kernel->dims) + 1;
-    p.n[NAME_LET] = kernel->lets.n;
-    p.n[NAME_BUFFER] = kernel->buffers.n;
-    for (int k = 0; k < 3; k++) p.name[k] = NST_NEW_ARRAY(p.arena, const char *, p.n[k]);
+    for (int k = 0; k < 3; k++) nst_map_init(&p.bound[k], p.arena);
     nst_map_init(&p.used, p.arena);
     p.names = (NstFormulaNames){
         .arg = &p, .buffer_name = buffer_name, .let_name = let_name, .sym_name = sym_name, .find_buffer = find_buffer};

@@ -47,10 +47,9 @@ static NstStmt *new_let(NstKernel *kernel, const char *name, NstExpr value, NstO
 typedef struct Hoist {
     NstKernel *kernel;
     const NstFor *loop;
-    bool *inner_sym, *inner_let, *touched; /* by id: defined inside; buffers written or allocated inside */
-    uint32_t n_syms, n_lets, n_buffers;
-    bool loads;                /* loads may leave here */
-    NstMap invariant;          /* of the expression looked at: id -> 1 */
+    NstMap inner_sym, inner_let, touched; /* ids -> 1: defined inside; buffers written or allocated inside */
+    bool loads;                           /* loads may leave here */
+    NstMap invariant;                     /* of the expression looked at: id -> 1 */
     NST_VEC(NstExpr) from, to; /* values that left, users after their operands, and the lets that name them */
     NstBlock before;           /* the lets */
 } Hoist;
@@ -60,12 +59,13 @@ static void note_defined(void *arg, NstStmt *stmt, int depth)
     Hoist *h = arg;
     (void)depth;
     switch (stmt->kind) {
-    case NST_STMT_FOR: h->inner_sym[stmt->u.loop.var.i] = true; break;
-    case NST_STMT_INDEX: h->inner_sym[stmt->u.index.var.i] = true; break;
-    case NST_STMT_LET: h->inner_let[stmt->u.let.id] = true; break;
-    case NST_STMT_ALLOC: h->touched[stmt->u.alloc.buffer.i] = true; break;
+    case NST_STMT_FOR: nst_map_put(&h->inner_sym, stmt->u.loop.var.i, 1); break;
+    case NST_STMT_INDEX: nst_map_put(&h->inner_sym, stmt->u.index.var.i, 1); break;
+    case NST_STMT_LET: nst_map_put(&h->inner_let, stmt->u.let.id, 1); break;
+    case NST_STMT_ALLOC: nst_map_put(&h->touched, stmt->u.alloc.buffer.i, 1); break;
     case NST_STMT_STORE:
-        for (uint32_t k = 0; k < stmt->u.store.n_targets; k++) h->touched[stmt->u.store.target[k].buffer.i] = true;
+        for (uint32_t k = 0; k < stmt->u.store.n_targets; k++)
+            nst_map_put(&h->touched, stmt->u.store.target[k].buffer.i, 1);
         break;
     case NST_STMT_CALL: /* it and other threads may write anything */
     case NST_STMT_BARRIER: h->loads = false; break;
@@ -80,7 +80,7 @@ static void note_defined(void *arg, NstStmt *stmt, int depth)
 static bool uses_inner(const Hoist *h, NstDim dim)
 {
     const NstDimNode *node = nst_dim_node(h->kernel->dims, dim);
-    if (node->op == NST_DIM_SYM) return node->sym.i < h->n_syms && h->inner_sym[node->sym.i];
+    if (node->op == NST_DIM_SYM) return nst_map_get(&h->inner_sym, node->sym.i, 0) != 0;
     for (uint32_t k = 0; node->op != NST_DIM_CONST && k < node->n; k++)
         if (uses_inner(h, node->arg[k])) return true;
     return false;
@@ -92,10 +92,10 @@ static bool is_invariant(const Hoist *h, const NstExprNode *node)
     case NST_OP_CONST: return true;
     case NST_OP_ARG: return false;
     case NST_OP_INDEX: return !uses_inner(h, node->index[0]);
-    case NST_OP_LET: return node->ref >= h->n_lets || !h->inner_let[node->ref];
+    case NST_OP_LET: return nst_map_get(&h->inner_let, node->ref, 0) == 0;
     case NST_OP_LOAD: {
         bool memory = nst_kernel_buffer(h->kernel, (NstBuf){node->ref})->space != NST_SPACE_REG;
-        bool stays = !h->loads || !memory || h->touched[node->ref];
+        bool stays = !h->loads || !memory || nst_map_get(&h->touched, node->ref, 0) != 0;
         for (uint32_t k = 0; k < node->n_index; k++) stays = stays || uses_inner(h, node->index[k]);
         return !stays;
     }
@@ -187,7 +187,7 @@ static bool drop_alias(Hoist *h, NstFor *loop, uint32_t at)
     const NstStmt *stmt = loop->body.at[at];
     if (stmt->kind != NST_STMT_LET) return false;
     const NstExprNode *node = nst_expr(h->kernel->exprs, stmt->u.let.value);
-    if (node->op != NST_OP_LET || (node->ref < h->n_lets && h->inner_let[node->ref])) return false;
+    if (node->op != NST_OP_LET || nst_map_get(&h->inner_let, node->ref, 0) != 0) return false;
     Alias alias = {.kernel = h->kernel, .to = stmt->u.let.value};
     alias.from = nst_expr_let(h->kernel->exprs, node->type, stmt->u.let.id);
     nst_block_splice(h->kernel, &loop->body, at, 1, NULL, 0);
@@ -199,13 +199,12 @@ static bool drop_alias(Hoist *h, NstFor *loop, uint32_t at)
 /* Sends out of one loop what the statements directly in it compute alike each time; gives the lets. */
 static NstBlock hoist_from(NstKernel *kernel, NstFor *loop)
 {
-    Hoist h = {.kernel = kernel, .loop = loop, .n_lets = kernel->lets.n, .n_buffers = kernel->buffers.n};
-    h.n_syms = nst_dims_sym_count(kernel->dims) + 1;
-    h.inner_sym = NST_NEW_ARRAY(kernel->arena, bool, h.n_syms);
-    h.inner_let = NST_NEW_ARRAY(kernel->arena, bool, h.n_lets);
-    h.touched = NST_NEW_ARRAY(kernel->arena, bool, h.n_buffers);
+    Hoist h = {.kernel = kernel, .loop = loop};
+    nst_map_init(&h.inner_sym, kernel->arena);
+    nst_map_init(&h.inner_let, kernel->arena);
+    nst_map_init(&h.touched, kernel->arena);
     h.loads = nst_dim_compare(kernel->dims, loop->begin, NST_DIM_LT, loop->end) == NST_TRUE;
-    h.inner_sym[loop->var.i] = true;
+    nst_map_put(&h.inner_sym, loop->var.i, 1);
     nst_block_visit(&loop->body, note_defined, &h);
     for (uint32_t k = 0; k < loop->body.n;) {
         NstStmt *stmt = loop->body.at[k];

@@ -5,6 +5,7 @@
  * kernel times the prover's steps. */
 #include "passes/simplify.h"
 
+#include "ir/base/map.h"
 #include "ir/base/status.h"
 
 #define MAX_CONJUNCTS 64
@@ -15,8 +16,7 @@ typedef struct Guards {
     NstDims *dims;
     NstExprs *exprs;
     NST_VEC(NstExpr) known; /* conjuncts of the ifs around */
-    uint8_t *n_loops;       /* by symbol: loops that have it as their variable, at most 2 are counted */
-    uint32_t n_syms;
+    NstMap n_loops;         /* symbol -> loops that have it as their variable */
     bool changed;
 } Guards;
 
@@ -142,7 +142,7 @@ static bool narrow(Guards *g, NstFor *loop, NstExpr condition)
     if (loop->kind == NST_FOR_UNROLL && !constant) return false;
     loop->begin = begin;
     loop->end = end;
-    bool shared = loop->var.i < g->n_syms && g->n_loops[loop->var.i] > 1; /* then the wider bounds stay true of all */
+    bool shared = nst_map_get(&g->n_loops, loop->var.i, 0) > 1; /* then the wider bounds stay true of all */
     if (!shared) nst_kernel_index_bounds(g->kernel, loop->var, begin, end);
     return true;
 }
@@ -200,7 +200,7 @@ static void split_guard(Guards *g, NstFor *loop, NstExpr *outer)
 static void do_block(Guards *g, NstBlock *block);
 
 /* A block made part of the block around: what it defines is defined anew, since a sibling may define the same ids. */
-static void inline_block(Guards *g, const NstBlock *block, const NstDim *value, uint32_t n, NstBlock *out)
+static void inline_block(Guards *g, const NstBlock *block, const NstSymValue *value, uint32_t n, NstBlock *out)
 {
     NstBlock copy = nst_block_clone(g->kernel, block, value, n, true);
     for (uint32_t k = 0; k < copy.n; k++) nst_block_add(g->kernel, out, copy.at[k]);
@@ -234,10 +234,8 @@ static void do_for(Guards *g, NstStmt *stmt, NstBlock *out)
         nst_block_add(g->kernel, out, stmt);
         return;
     }
-    NstDim *value = NST_NEW_ARRAY(g->kernel->arena, NstDim, loop->var.i + 1);
-    value[loop->var.i] = loop->begin;
     g->changed = true;
-    inline_block(g, &loop->body, value, loop->var.i + 1, out);
+    inline_block(g, &loop->body, &(NstSymValue){loop->var, loop->begin}, 1, out);
 }
 
 static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
@@ -304,14 +302,15 @@ static void count_loop(void *arg, NstStmt *stmt, int depth)
 {
     Guards *g = arg;
     (void)depth;
-    if (stmt->kind == NST_STMT_FOR && g->n_loops[stmt->u.loop.var.i] < 2) g->n_loops[stmt->u.loop.var.i]++;
+    if (stmt->kind != NST_STMT_FOR) return;
+    uint32_t var = stmt->u.loop.var.i;
+    nst_map_put(&g->n_loops, var, nst_map_get(&g->n_loops, var, 0) + 1);
 }
 
 NstStatus nst_simplify_guards(NstCtx *ctx, NstKernel *kernel, bool *changed)
 {
     Guards g = {.ctx = ctx, .kernel = kernel, .dims = kernel->dims, .exprs = kernel->exprs};
-    g.n_syms = nst_dims_sym_count(kernel->dims) + 1;
-    g.n_loops = NST_NEW_ARRAY(kernel->arena, uint8_t, g.n_syms);
+    nst_map_init(&g.n_loops, kernel->arena);
     nst_block_visit(&kernel->body, count_loop, &g);
     do_block(&g, &kernel->body);
     *changed = g.changed;

@@ -2,6 +2,7 @@
  * that indices stay sums that address arithmetic and register tiles can use. */
 #include "passes/xform.h"
 
+#include "ir/base/map.h"
 #include "ir/base/status.h"
 
 static NstFor *loop_at(const NstBlock *block, uint32_t at)
@@ -51,9 +52,8 @@ static NstBlock body_at(Splitter *s, NstDim k)
 {
     const NstFor *loop = &s->stmt->u.loop;
     NstDims *dims = s->kernel->dims;
-    NstDim *value = NST_NEW_ARRAY(s->kernel->arena, NstDim, loop->var.i + 1);
-    value[loop->var.i] = nst_dim_add(dims, loop->begin, nst_dim_mul_const(dims, k, loop->step));
-    NstBlock body = nst_block_clone(s->kernel, &loop->body, value, loop->var.i + 1, s->copied);
+    NstDim value = nst_dim_add(dims, loop->begin, nst_dim_mul_const(dims, k, loop->step));
+    NstBlock body = nst_block_clone(s->kernel, &loop->body, &(NstSymValue){loop->var, value}, 1, s->copied);
     s->copied = true;
     return body;
 }
@@ -197,9 +197,8 @@ NstStatus nst_xform_unroll(NstCtx *ctx, NstKernel *kernel, NstBlock *block, uint
               (long long)limit);
     NstBlock made = {0};
     for (int64_t k = 0; k < count; k++) {
-        NstDim *value = NST_NEW_ARRAY(kernel->arena, NstDim, loop->var.i + 1);
-        value[loop->var.i] = nst_dim_add_const(dims, loop->begin, k * loop->step);
-        NstBlock copy = nst_block_clone(kernel, &loop->body, value, loop->var.i + 1, k > 0);
+        NstDim value = nst_dim_add_const(dims, loop->begin, k * loop->step);
+        NstBlock copy = nst_block_clone(kernel, &loop->body, &(NstSymValue){loop->var, value}, 1, k > 0);
         for (uint32_t m = 0; m < copy.n; m++) nst_block_add(kernel, &made, copy.at[m]);
     }
     nst_block_splice(kernel, block, at, 1, made.at, made.n);
@@ -238,10 +237,8 @@ NstStatus nst_xform_fuse(NstCtx *ctx, NstKernel *kernel, NstBlock *block, uint32
     const NstFor *second = loop_at(block, at + 1);
     NST_CHECK(ctx, same_range(first, second), NST_E_INVALID, "fuse: '%s' and '%s' run differently",
               var_name(kernel, first->var), var_name(kernel, second->var));
-    uint32_t n = second->var.i + 1;
-    NstDim *value = NST_NEW_ARRAY(kernel->arena, NstDim, n);
-    value[second->var.i] = nst_dim_sym(kernel->dims, first->var);
-    NstBlock copy = nst_block_clone(kernel, &second->body, value, n, true);
+    NstSymValue value = {second->var, nst_dim_sym(kernel->dims, first->var)};
+    NstBlock copy = nst_block_clone(kernel, &second->body, &value, 1, true);
     for (uint32_t k = 0; k < copy.n; k++) nst_block_add(kernel, &first->body, copy.at[k]);
     nst_block_splice(kernel, block, at + 1, 1, NULL, 0);
     return NST_OK;
@@ -260,18 +257,18 @@ typedef struct Touch {
 
 typedef struct Touches {
     NstKernel *kernel;
-    Touch *touch;   /* by buffer */
-    bool *inner;    /* by symbol: defined inside the loops */
-    NstSym var;     /* of the loop that is looked at */
-    NstDim *rename; /* by symbol: the second loop's variable is the first's */
-    uint32_t n_syms, loop;
+    Touch *touch;  /* by buffer */
+    NstMap inner;  /* symbols defined inside the loops -> 1 */
+    NstSym var;    /* of the loop that is looked at */
+    NstSym second; /* stands for var: the variable of the second of two loops; none = there is one loop */
+    uint32_t loop; /* 0 or 1: the loop whose statements are visited */
     bool barrier;
 } Touches;
 
 static bool uses_inner(const Touches *t, NstDim dim)
 {
     const NstDimNode *node = nst_dim_node(t->kernel->dims, dim);
-    if (node->op == NST_DIM_SYM) return t->inner[node->sym.i];
+    if (node->op == NST_DIM_SYM) return nst_map_get(&t->inner, node->sym.i, 0) != 0;
     for (uint32_t k = 0; node->op != NST_DIM_CONST && k < node->n; k++)
         if (uses_inner(t, node->arg[k])) return true;
     return false;
@@ -283,7 +280,7 @@ static NstDim private_index(const Touches *t, NstDim index)
     NstDims *dims = t->kernel->dims;
     NstDim coef, rest;
     int64_t c;
-    index = nst_dim_subst_all(dims, index, t->rename, t->n_syms);
+    if (t->second.i != 0) index = nst_dim_subst(dims, index, t->second, nst_dim_sym(dims, t->var));
     bool linear = nst_dim_linear(dims, index, t->var, &coef, &rest) && nst_dim_is_const(dims, coef, &c) && c != 0;
     return linear && !uses_inner(t, rest) ? index : (NstDim){0};
 }
@@ -358,17 +355,16 @@ static void visit_definition(void *arg, NstStmt *stmt, int depth)
 {
     Touches *t = arg;
     (void)depth;
-    if (stmt->kind == NST_STMT_FOR) t->inner[stmt->u.loop.var.i] = true;
-    if (stmt->kind == NST_STMT_INDEX) t->inner[stmt->u.index.var.i] = true;
+    if (stmt->kind == NST_STMT_FOR) nst_map_put(&t->inner, stmt->u.loop.var.i, 1);
+    if (stmt->kind == NST_STMT_INDEX) nst_map_put(&t->inner, stmt->u.index.var.i, 1);
     if (stmt->kind == NST_STMT_ALLOC) t->touch[stmt->u.alloc.buffer.i].inside = true;
 }
 
 static Touches begin_touches(NstKernel *kernel, NstSym var)
 {
-    Touches t = {.kernel = kernel, .var = var, .n_syms = nst_dims_sym_count(kernel->dims) + 1};
+    Touches t = {.kernel = kernel, .var = var};
     t.touch = NST_NEW_ARRAY(kernel->arena, Touch, kernel->buffers.n);
-    t.inner = NST_NEW_ARRAY(kernel->arena, bool, t.n_syms);
-    t.rename = NST_NEW_ARRAY(kernel->arena, NstDim, t.n_syms);
+    nst_map_init(&t.inner, kernel->arena);
     return t;
 }
 
@@ -377,7 +373,7 @@ bool nst_xform_may_fuse(NstKernel *kernel, const NstBlock *block, uint32_t at)
     const NstFor *loop[2] = {loop_at(block, at), loop_at(block, at + 1)};
     if (!same_range(loop[0], loop[1])) return false;
     Touches t = begin_touches(kernel, loop[0]->var);
-    t.rename[loop[1]->var.i] = nst_dim_sym(kernel->dims, loop[0]->var);
+    t.second = loop[1]->var;
     for (t.loop = 0; t.loop < 2; t.loop++) {
         NstBlock body = loop[t.loop]->body;
         nst_block_visit(&body, visit_definition, &t);

@@ -121,10 +121,8 @@ Test(text_loop, a_fresh_copy_defines_everything_anew)
               "s[0] = t\n index j in 0..n = index(i)\n y[j] = s[0] } }");
     NstDims *dims = kernel->dims;
     NstStmt *loop = kernel->body.at[0];
-    uint32_t n_syms = nst_dims_sym_count(dims) + 1;
-    NstDim *value = NST_NEW_ARRAY(ctx.arena, NstDim, n_syms);
-    value[kernel->params.at[0].i] = nst_dim_const(dims, 4);
-    NstStmt *copy = nst_stmt_clone(kernel, loop, value, n_syms, true);
+    NstSymValue four = {kernel->params.at[0], nst_dim_const(dims, 4)};
+    NstStmt *copy = nst_stmt_clone(kernel, loop, &four, 1, true);
     cr_assert_neq(copy->u.loop.var.i, loop->u.loop.var.i);
     cr_assert_neq(copy->u.loop.body.at[0]->u.alloc.buffer.i, loop->u.loop.body.at[0]->u.alloc.buffer.i);
     cr_assert_neq(copy->u.loop.body.at[1]->u.let.id, loop->u.loop.body.at[1]->u.let.id);
