@@ -60,4 +60,8 @@ void nst_prepare_tiles(NstModule *module);
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                         const NstTileSchedule *schedule) NST_MUST_CHECK;
 
+/* The same for a nest whose order has lanes: tiles are one vector wide, all lanes' states beside each other. */
+NstStatus nst_tile_lanes(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
+                         const NstTileSchedule *schedule) NST_MUST_CHECK;
+
 #endif

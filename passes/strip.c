@@ -136,6 +136,10 @@ static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
         nst_writer_plain(&s->w, block, nest, s->n_common);
         return NST_OK;
     }
+    if (nest->lanes > 1) {
+        bind_common(s, nest);
+        return nst_tile_lanes(s->ctx, &s->w, block, nest, s->n_common, &schedule);
+    }
     NstPacked packed = nst_pack_columns(s->module, nest, s->n_common, &schedule);
     if (packed.nest) {
         add_scratch(s, block, packed.buffer);
