@@ -202,15 +202,19 @@ static bool product_of_step(const NstExprs *exprs, NstExpr step, NstExpr *a, Nst
 
 bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction *contraction)
 {
+    return nst_nest_contraction_by(module, nest, nest->n_axes ? nest->n_axes - 1 : 0, contraction);
+}
+
+bool nst_nest_contraction_by(NstModule *module, const NstNest *nest, uint32_t col_axis, NstContraction *contraction)
+{
     const NstExprs *exprs = module->exprs;
     NstContraction c = {0};
     if (nest->n_states != 1 || nest->n_reduce == 0) return false;
     const NstExprNode *merge = nest->state[0].merge.i ? nst_expr(exprs, nest->state[0].merge) : NULL;
     if (!merge || merge->op != NST_OP_ADD) return false;
     if (!product_of_step(exprs, nest->state[0].step, &c.a, &c.b)) return false;
-    /* Columns are what the last output axis belongs to: it becomes the vector axis. */
     if (nest->n_axes) {
-        NstSym last = nest->axis[nest->n_axes - 1].var;
+        NstSym last = nest->axis[col_axis].var;
         if (nst_expr_uses_sym(exprs, c.a, last) && !nst_expr_uses_sym(exprs, c.b, last)) {
             NstExpr swap = c.a;
             c.a = c.b;

@@ -166,5 +166,7 @@ typedef struct NstContraction {
 } NstContraction;
 /* True if the nest is: one state, step fma(a, b, state), dot4(state, a, b) or state + a*b, merge a+b. */
 bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction *contraction);
+/* The same with the column axis given: columns are the axes of the operand that it belongs to (else the last axis is it). */
+bool nst_nest_contraction_by(NstModule *module, const NstNest *nest, uint32_t col_axis, NstContraction *contraction);
 
 #endif

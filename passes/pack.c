@@ -157,7 +157,7 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
     NstPacked result = {0};
     NstContraction c;
     PackAxes axes;
-    if (!nst_nest_contraction(module, nest, &c) ||
+    if (!nst_nest_contraction_by(module, nest, (uint32_t)s->col_axis, &c) ||
         !worth_packing(module, nest, s, n_common, &c, &axes, &result.constant))
         return result;
     NstDim shape[NST_MAX_RANK];

@@ -7,6 +7,8 @@
 
 /* Vectors of the strip axis in one tile (measurements.md: 64 queries at 16 lanes; 32 is equal). */
 enum { STRIP_VECTORS = 4 };
+/* A strip takes at most this share of L2, so that the operands that stream by do not push it out. */
+enum { STRIP_SHARE = 2 };
 
 typedef struct Strip {
     NstCtx *ctx;
@@ -17,6 +19,7 @@ typedef struct Strip {
     int64_t tile;      /* elements of the strip axis */
     NstSym tile_index; /* stands for the number of the tile in member nests */
     NstBuf *local;     /* by module buffer: the strip that replaces a local of the group */
+    NstBuf *in_place;  /* by module buffer: the local whose strip it takes over; none = one of its own */
     uint32_t n_locals;
 } Strip;
 
@@ -35,12 +38,103 @@ bool nst_is_strip_group(NstModule *module, const NstGroup *group)
     return contraction && hi >= nst_target_lanes(module->target, NST_F32);
 }
 
+/* --- strips in place ----------------------------------------------------------------------------------------- */
+
+typedef struct SamePlace {
+    NstModule *module;
+    const NstNestOut *out;
+    NstBuf buffer;
+    uint32_t loads;
+    bool same; /* every load of the buffer is at the place that is stored */
+} SamePlace;
+
+static void visit_same_place(void *arg, NstExpr e, const NstExprNode *node)
+{
+    SamePlace *v = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD || node->ref != v->buffer.i) return;
+    v->loads++;
+    for (uint32_t k = 0; k < node->n_index; k++) v->same = v->same && nst_dim_same(node->index[k], v->out->index[k]);
+}
+
+static bool read_after(Strip *s, uint32_t member, NstBuf buffer)
+{
+    for (uint32_t k = member + 1; k < s->group->items.n; k++) {
+        NstBufList reads = {0};
+        nst_nest_reads(s->module, s->group->items.at[k].nest, &reads);
+        for (uint32_t r = 0; r < reads.n; r++)
+            if (reads.at[r].i == buffer.i) return true;
+    }
+    return false;
+}
+
+/* The local that member's map may overwrite: read only there, at the very place stored, and never again. */
+static NstBuf overwritten(Strip *s, uint32_t member)
+{
+    const NstNest *nest = s->group->items.at[member].nest;
+    if (nest->n_states || nest->n_outs != 1) return (NstBuf){0};
+    const NstNestOut *out = &nest->out[0];
+    for (uint32_t k = 0; k < s->group->locals.n; k++) {
+        NstBuf local = s->group->locals.at[k];
+        const NstBuffer *from = &nst_module_get(s->module, local)->buffer,
+                        *to = &nst_module_get(s->module, out->buffer)->buffer;
+        if (local.i == out->buffer.i || from->rank != to->rank || from->dtype != to->dtype) continue;
+        SamePlace v = {s->module, out, local, 0, true};
+        nst_expr_visit(s->module->exprs, out->value, visit_same_place, &v);
+        if (v.loads && v.same && !read_after(s, member, local)) return local;
+    }
+    return (NstBuf){0};
+}
+
+static bool is_local(const Strip *s, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < s->group->locals.n; k++)
+        if (s->group->locals.at[k].i == buffer.i) return true;
+    return false;
+}
+
+static void find_in_place(Strip *s)
+{
+    for (uint32_t k = 0; k < s->group->items.n; k++) {
+        const NstNest *nest = s->group->items.at[k].nest;
+        NstBuf taken = overwritten(s, k);
+        if (taken.i && is_local(s, nest->out[0].buffer)) s->in_place[nest->out[0].buffer.i] = taken;
+    }
+}
+
+/* Elements of all strips for one row of the tile; unknown extents count as typical. */
+static int64_t elements_a_row(Strip *s)
+{
+    int64_t total = 0, value;
+    for (uint32_t k = 0; k < s->group->locals.n; k++) {
+        if (s->in_place[s->group->locals.at[k].i].i) continue;
+        const NstBuffer *buffer = &nst_module_get(s->module, s->group->locals.at[k])->buffer;
+        int64_t elements = 1;
+        for (int d = (int)s->n_common + 1; d < buffer->rank; d++)
+            elements *= nst_dim_is_const(s->module->dims, buffer->shape[d], &value) ? value : 256;
+        total += elements;
+    }
+    return total;
+}
+
+static void choose_tile_rows(Strip *s)
+{
+    int64_t lanes = nst_target_lanes(s->module->target, NST_F32), vectors = STRIP_VECTORS;
+    while (vectors > 1 && vectors * lanes * elements_a_row(s) * 4 > s->module->target->l2_bytes / STRIP_SHARE)
+        vectors /= 2;
+    s->tile = vectors * lanes;
+}
+
 /* --- members over a tile ------------------------------------------------------------------------------------- */
 
 /* The strip of a local: [q in tile][rest], q innermost in memory. */
 static void make_strip(Strip *s, NstBuf local)
 {
     NstModule *module = s->module;
+    if (s->in_place[local.i].i) {
+        s->local[local.i] = s->local[s->in_place[local.i].i];
+        return;
+    }
     const NstBuffer from = nst_module_get(module, local)->buffer;
     int drop = (int)s->n_common, rank = from.rank - drop;
     NstDim shape[NST_MAX_RANK];
@@ -155,9 +249,14 @@ static NstStatus write_tiles(Strip *s, NstBlock *block, NstDim lo, NstDim hi, Ns
     NstDim tile;
     block = nst_writer_loop(&s->w, block, "qt", lo, hi, 1, kind, 0, &tile);
     nst_writer_bind(&s->w, s->tile_index, tile);
-    for (uint32_t k = 0; k < s->group->locals.n; k++) {
-        make_strip(s, s->group->locals.at[k]);
-        add_scratch(s, block, s->local[s->group->locals.at[k].i]);
+    for (uint32_t k = 0; k < s->group->locals.n; k++)
+        if (!s->in_place[s->group->locals.at[k].i].i) {
+            make_strip(s, s->group->locals.at[k]);
+            add_scratch(s, block, s->local[s->group->locals.at[k].i]);
+        }
+    for (uint32_t k = 0; k < s->group->items.n; k++) { /* in order: what takes over comes after what is taken over */
+        NstBuf out = s->group->items.at[k].nest->out[0].buffer;
+        if (is_local(s, out) && s->in_place[out.i].i) make_strip(s, out);
     }
     for (uint32_t k = 0; k < s->group->items.n; k++)
         NST_TRY(write_member(s, block, member_of_tile(s, s->group->items.at[k].nest, extent)));
@@ -189,11 +288,13 @@ NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *gro
     NST_CHECK(ctx, nst_is_strip_group(module, group), NST_E_UNSUPPORTED, "group '%s' is no strip group", group->name);
     NstDims *dims = module->dims;
     Strip s = {.ctx = ctx, .module = module, .group = group, .n_common = group->n_axes - 1};
-    s.tile = (int64_t)STRIP_VECTORS * nst_target_lanes(module->target, NST_F32);
-    NstDim rows = group->axis[s.n_common].extent, tile = nst_dim_const(dims, s.tile), zero = nst_dim_const(dims, 0);
-    s.tile_index = nst_nest_axis(module, "qt", nst_dim_ceildiv(dims, rows, tile)).var;
     s.n_locals = module->buffers.n;
     s.local = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
+    s.in_place = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
+    find_in_place(&s);
+    choose_tile_rows(&s);
+    NstDim rows = group->axis[s.n_common].extent, tile = nst_dim_const(dims, s.tile), zero = nst_dim_const(dims, 0);
+    s.tile_index = nst_nest_axis(module, "qt", nst_dim_ceildiv(dims, rows, tile)).var;
     nst_writer_init(&s.w, module, group);
     bool parallel;
     NstBlock *block = common_loops(&s, &s.w.kernel->body, &parallel);

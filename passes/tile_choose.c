@@ -49,28 +49,28 @@ static bool contiguous_in_output(Choice *c, uint32_t axis)
     return true;
 }
 
-static bool choose_axes(Choice *c)
+/* The vector axis: the last one along which the output's elements lie side by side; -1: none. */
+static int column_axis(Choice *c)
 {
-    NstTileSchedule *s = c->s;
-    s->row_axis = s->col_axis = -1;
-    for (int k = (int)c->nest->n_axes - 1; k >= (int)c->n_common && s->col_axis < 0; k--)
-        if (contiguous_in_output(c, (uint32_t)k)) s->col_axis = k;
-    if (s->col_axis < 0) return false;
+    for (int k = (int)c->nest->n_axes - 1; k >= (int)c->n_common; k--)
+        if (contiguous_in_output(c, (uint32_t)k)) return k;
+    return -1;
+}
+
+/* The innermost axis that only the row operand has, or a longer one further out if that is short. */
+static int row_axis(Choice *c)
+{
+    int row = -1;
     int64_t best = 1;
     for (int k = (int)c->nest->n_axes - 1; k >= (int)c->n_common; k--) {
-        bool fixed, is_row = k != s->col_axis;
-        if (c->c) {
-            is_row = false;
-            for (uint32_t r = 0; r < c->c->n_rows; r++) is_row |= c->c->rows[r] == k;
-        }
+        bool fixed, is_row = c->c == NULL;
+        for (uint32_t r = 0; c->c && r < c->c->n_rows; r++) is_row |= c->c->rows[r] == k;
         int64_t extent = extent_or(c->module->dims, c->nest->axis[k].extent, TYPICAL_EXTENT, &fixed);
-        if (!is_row || k == s->col_axis || extent <= best) continue;
-        /* The innermost row axis that fills a tile; a longer one further out only if that is short. */
-        if (s->row_axis >= 0 && best >= 4) continue;
-        s->row_axis = k;
+        if (!is_row || k == c->s->col_axis || extent <= best || best >= 4) continue;
+        row = k;
         best = extent;
     }
-    return true;
+    return row;
 }
 
 static double tile_cost(const Choice *c, int64_t rows, int64_t vectors, int lanes, int vector_bytes)
@@ -222,8 +222,10 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
         (NstTileSchedule){.row_axis = -1, .col_axis = -1, .rows = 1, .vectors = 1, .lanes = 1, .parallel_axis = -1};
     NstContraction contraction;
     Choice c = {.module = module, .nest = nest, .s = schedule, .n_common = n_common};
-    if (nst_nest_contraction(module, nest, &contraction)) c.c = &contraction;
-    if (!choose_axes(&c)) return false;
+    schedule->col_axis = column_axis(&c);
+    if (schedule->col_axis < 0) return false;
+    if (nst_nest_contraction_by(module, nest, (uint32_t)schedule->col_axis, &contraction)) c.c = &contraction;
+    schedule->row_axis = row_axis(&c);
     bool fixed;
     c.m_fixed = true;
     c.m = schedule->row_axis < 0
