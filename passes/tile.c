@@ -4,7 +4,7 @@
  *   [outer axes] [column blocks] [k blocks] [row tiles] [column tiles] { states = identity or partial; reduction; store }
  * Guards over the reduction (padding of a window) tighten the reduction's loops where they involve one reduction axis and
  * bound variables; where they involve the tile's rows, tiles at the border stand apart at constant positions with the
- * reduction axis unrolled, so that every tap is known to count or not; what cannot be known becomes a select.
+ * reduction axis unrolled, so that every tap is known to count or not; what cannot be known becomes an if.
  * The order of every sum is the nest's own. */
 #include "passes/guard.h"
 #include "passes/sched.h"
@@ -150,6 +150,19 @@ static void start_states(Tiler *t, NstBlock *block, const Tile *tile)
     }
 }
 
+/* True if the guard differs by column. */
+static bool guards_columns(Tiler *t)
+{
+    return nst_expr_uses_sym(t->w->module->exprs, t->nest->guard, col_axis(t).var);
+}
+
+static NstBlock *open_if(Tiler *t, NstBlock *block, NstExpr condition)
+{
+    NstStmt *branch = nst_stmt_if(t->w->kernel, condition);
+    nst_block_add(t->w->kernel, block, branch);
+    return &branch->u.branch.then;
+}
+
 /* One element of the reduction for rows that all count, or (border) for one row at a constant place. */
 static void step_rows(Tiler *t, NstBlock *block, const Tile *tile)
 {
@@ -166,13 +179,12 @@ static void step_rows(Tiler *t, NstBlock *block, const Tile *tile)
         NstExpr guard = nst_conditions_now(t->w, &t->guard, t->open, true);
         const NstExprNode *known = guard.i ? nst_expr(t->w->module->exprs, guard) : NULL;
         if (known && known->op == NST_OP_CONST && !known->imm.i) continue;
+        if (guard.i && !guards_columns(t)) rows = open_if(t, rows, guard);
         Lanes lanes = open_lanes(t, rows, tile, i, masked);
+        if (guard.i && guards_columns(t))
+            lanes.body = open_if(t, lanes.body, nst_conditions_now(t->w, &t->guard, t->open, true));
         bind_states(t, lanes.index);
-        for (uint32_t k = 0; k < t->nest->n_states; k++) {
-            value[k] = nst_writer_expr(t->w, t->nest->state[k].step);
-            if (guard.i)
-                value[k] = nst_expr_ternary(t->w->module->exprs, NST_OP_SELECT, guard, value[k], t->w->state[k]);
-        }
+        for (uint32_t k = 0; k < t->nest->n_states; k++) value[k] = nst_writer_expr(t->w, t->nest->state[k].step);
         store_states(t, lanes.body, lanes.index, value);
     }
 }
@@ -274,10 +286,7 @@ static void finish_states(Tiler *t, NstBlock *block, const Tile *tile)
 static NstBlock *decided_outside(Tiler *t, NstBlock *block, NstConditionSet decided)
 {
     NstExpr guard = nst_conditions_now(t->w, &t->guard, decided, false);
-    if (!guard.i) return block;
-    NstStmt *branch = nst_stmt_if(t->w->kernel, guard);
-    nst_block_add(t->w->kernel, block, branch);
-    return &branch->u.branch.then;
+    return guard.i ? open_if(t, block, guard) : block;
 }
 
 static void write_tile(Tiler *t, NstBlock *block, const Tile *tile)
