@@ -55,7 +55,10 @@ static NstDim copy_dim(NstEmit *e, const NstDimNode *node)
 {
     NstDims *dims = e->dims;
     if (node->op == NST_DIM_CONST) return nst_dim_const(dims, node->value);
-    if (node->op == NST_DIM_SYM) return nst_dim_sym(dims, nst_emit_import_sym(e, node->sym));
+    if (node->op == NST_DIM_SYM) {
+        NstDim def = nst_dims_sym(e->kernel->dims, node->sym)->def; /* a name for what nests deeply */
+        return def.i ? nst_emit_import_dim(e, def) : nst_dim_sym(dims, nst_emit_import_sym(e, node->sym));
+    }
     if (node->op == NST_DIM_SUM) {
         NstDim sum = nst_dim_const(dims, node->value);
         for (uint32_t k = 0; k < node->n; k++)

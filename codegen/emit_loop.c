@@ -73,7 +73,7 @@ static double work_of(NstEmit *e, const NstBlock *block)
             work += work_of(e, &stmt->u.branch.then) + work_of(e, &stmt->u.branch.otherwise);
         else if (stmt->kind == NST_STMT_STORE)
             for (uint32_t t = 0; t < stmt->u.store.n_targets; t++)
-                work += 1 + nst_expr_cost(e->kernel->exprs, stmt->u.store.target[t].value);
+                work += 1 + nst_expr_cost(e->exprs, nst_emit_import_expr(e, stmt->u.store.target[t].value));
         else
             work += 1;
     }

@@ -86,11 +86,20 @@ static void add_known(NstEmit *e, NstScope *scope, uint64_t key, LLVMValueRef va
 
 /* --- sizes -------------------------------------------------------------------------------------------------- */
 
+/* What a symbol stands for that only names a deeply nested expression; none for others. */
+static NstDim definition_of(NstEmit *e, NstSym sym)
+{
+    NstDim def = nst_dims_sym(e->dims, sym)->def;
+    return def.i ? nst_emit_replace(e, def) : def;
+}
+
 /* The scope in which all symbols of a dim have values. */
 static uint32_t level_of(NstEmit *e, NstDim dim)
 {
     const NstDimNode *node = nst_dim_node(e->dims, dim);
     if (node->op == NST_DIM_SYM) {
+        NstDim def = definition_of(e, node->sym);
+        if (def.i) return level_of(e, def);
         NstBinding *binding = nst_emit_binding(e, node->sym);
         if (!binding->value)
             nst_emit_fail(e, NST_E_VERIFY, "kernel '%s' uses symbol '%s' where it has no value", e->kernel->name,
@@ -109,7 +118,10 @@ bool nst_emit_varies(NstEmit *e, NstDim dim)
 {
     if (e->lane.n == 1) return false;
     const NstDimNode *node = nst_dim_node(e->dims, dim);
-    if (node->op == NST_DIM_SYM) return node->sym.i == e->lane.sym.i || nst_emit_binding(e, node->sym)->lanes;
+    if (node->op == NST_DIM_SYM) {
+        NstDim def = definition_of(e, node->sym);
+        return def.i ? nst_emit_varies(e, def) : node->sym.i == e->lane.sym.i || nst_emit_binding(e, node->sym)->lanes;
+    }
     for (uint32_t k = 0; k < node->n; k++)
         if (nst_emit_varies(e, node->arg[k])) return true;
     return false;
@@ -222,7 +234,10 @@ LLVMValueRef nst_emit_size(NstEmit *e, NstDim dim)
     if (node->op == NST_DIM_CONST) return nst_llvm_int(e->llvm->i64, node->value);
     uint32_t level = level_of(e, dim);
     if (e->status != NST_OK) return nst_llvm_int(e->llvm->i64, 0);
-    if (node->op == NST_DIM_SYM) return nst_emit_binding(e, node->sym)->value;
+    if (node->op == NST_DIM_SYM) {
+        NstDim def = definition_of(e, node->sym);
+        return def.i ? nst_emit_size(e, def) : nst_emit_binding(e, node->sym)->value;
+    }
     NstScope *scope = e->scopes.at[level];
     uint64_t key = key_of(KEY_SIZE, 0, dim);
     LLVMValueRef value = find_known(scope, key);
@@ -259,6 +274,8 @@ LLVMValueRef nst_emit_lane_sizes(NstEmit *e, NstDim dim)
     const NstDimNode *node = nst_dim_node(e->dims, dim);
     if (!nst_emit_varies(e, dim)) return nst_llvm_splat(e->llvm, nst_emit_size(e, dim), e->lane.n);
     if (node->op == NST_DIM_SYM) {
+        NstDim def = definition_of(e, node->sym);
+        if (def.i) return nst_emit_lane_sizes(e, def);
         LLVMValueRef lanes = nst_emit_binding(e, node->sym)->lanes;
         return lanes ? lanes : nst_llvm_iota(e->llvm->i64, e->lane.n);
     }

@@ -90,6 +90,22 @@ void nst_emit_if(NstEmit *e, const NstStmt *stmt)
 
 /* --- small statements ------------------------------------------------------------------------------------------------- */
 
+/* Each time the statement is emitted (unrolled loops) the index gets a symbol of its own: what is known about addresses and
+ * loaded values is kept by symbol. */
+static void bind_index(NstEmit *e, NstSym var, LLVMValueRef value)
+{
+    const NstSymInfo *info = nst_dims_sym(e->dims, var);
+    int64_t multiple = info->multiple;
+    NstDim lo_dim = info->lo_dim, hi_dim = info->hi_dim;
+    NstSym own = nst_dims_new_sym(e->dims, NST_SYM_INDEX, info->name, info->lo, info->hi);
+    NstSymInfo *facts = nst_dims_sym(e->dims, own);
+    facts->multiple = multiple;
+    facts->lo_dim = lo_dim;
+    facts->hi_dim = hi_dim;
+    nst_emit_bind_value(e, own, value);
+    nst_emit_bind_replacement(e, var, nst_dim_sym(e->dims, own));
+}
+
 static void emit_index(NstEmit *e, const NstStmt *stmt)
 {
     LLVMBuilderRef builder = e->llvm->builder;
@@ -105,7 +121,7 @@ static void emit_index(NstEmit *e, const NstStmt *stmt)
         if (value.n > 1 && e->lane.mask) bad = LLVMBuildAnd(builder, bad, e->lane.mask, "");
         nst_emit_stop_if(e, bad, NST_E_INDEX, value.v, limit);
     }
-    nst_emit_bind_value(e, nst_emit_import_sym(e, stmt->u.index.var), value.v);
+    bind_index(e, nst_emit_import_sym(e, stmt->u.index.var), value.v);
 }
 
 static void emit_assert(NstEmit *e, const NstStmt *stmt)

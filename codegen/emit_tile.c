@@ -17,8 +17,7 @@ static void note_access(const Scan *scan, NstBuf buffer, const NstDim *index, ui
     const NstBuffer *info = nst_kernel_buffer(scan->e->kernel, buffer);
     if (info->space != NST_SPACE_REG || n_index == 0) return;
     uint32_t *lanes = &scan->e->tile_lanes[buffer.i];
-    if (scan->width > *lanes && nst_dim_uses(scan->e->kernel->dims, index[n_index - 1], scan->var))
-        *lanes = scan->width;
+    if (scan->width > *lanes && nst_dim_uses(scan->e->dims, index[n_index - 1], scan->var)) *lanes = scan->width;
 }
 
 static void note_load(void *arg, NstExpr expr, const NstExprNode *node)
@@ -29,15 +28,17 @@ static void note_load(void *arg, NstExpr expr, const NstExprNode *node)
 
 static void scan_expr(Scan *scan, NstExpr expr)
 {
-    if (expr.i && scan->width > 1) nst_expr_visit(scan->e->kernel->exprs, expr, note_load, scan);
+    if (expr.i && scan->width > 1) nst_expr_visit(scan->e->exprs, nst_emit_import_expr(scan->e, expr), note_load, scan);
 }
 
 static void scan_block(Scan *scan, const NstBlock *block);
 
 static void scan_store(Scan *scan, const NstStore *store)
 {
+    NstDim index[NST_MAX_RANK];
+    for (uint32_t k = 0; k < store->n_index; k++) index[k] = nst_emit_import_dim(scan->e, store->index[k]);
     for (uint32_t k = 0; k < store->n_targets; k++) {
-        if (scan->width > 1) note_access(scan, store->target[k].buffer, store->index, store->n_index);
+        if (scan->width > 1) note_access(scan, store->target[k].buffer, index, store->n_index);
         scan_expr(scan, store->target[k].value);
     }
 }
@@ -48,7 +49,7 @@ static void scan_stmt(Scan *scan, const NstStmt *stmt)
     switch (stmt->kind) {
     case NST_STMT_FOR:
         if (stmt->u.loop.kind == NST_FOR_VECTOR) {
-            scan->var = stmt->u.loop.var;
+            scan->var = nst_emit_import_sym(scan->e, stmt->u.loop.var);
             scan->width = (uint32_t)stmt->u.loop.width;
         }
         scan_block(scan, &stmt->u.loop.body);

@@ -51,6 +51,7 @@ static const Case cases[] = {
     {"divide", {39}, 0, false},
     {"clamp", {61}, 0, true},
     {"turn", {32, 48}, 0, false},
+    {"reindex", {3, 5}, 5, false},
 };
 
 static void check_all(const char *target)
