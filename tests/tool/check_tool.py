@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Runs the tool as a user does: check_tool.py TOOL WARM
+
+Cold and warm, compiled and interpreted, threads, NumPy files, exit statuses, the disk cache, what a warm process maps.
+"""
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL, WARM = (os.path.abspath(p) for p in sys.argv[1:3])
+SOFTMAX = """graph softmax(x: f32[n, 100]) {
+  %m = reduce "max(a, b)" axes [1] keep %x
+  %e = map "exp(a - b)" %x, %m
+  %s = reduce "a + b" axes [1] keep %e
+  %y = map "a / b" %e, %s
+  return y = %y
+}
+"""
+GATHER = """graph pick(x: f32[8], i: i64[n]) {
+  %y = gather axis 0 %x, %i
+  return y = %y
+}
+"""
+# Exit statuses of docs/TOOL.md.
+USAGE, STATUS = 2, 10
+INVALID, PARSE, SHAPE, TYPE, UNSUPPORTED, IO, INDEX, NOT_FOUND, VERIFY = 1, 2, 4, 5, 6, 9, 10, 13, 14
+
+
+def write_npy(path, descr, shape, data, fortran=False, version=1):
+    head = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {tuple(shape)}, }}"
+    size = "<H" if version == 1 else "<I"
+    head += " " * (-(8 + struct.calcsize(size) + len(head) + 1) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY" + bytes([version, 0]) + struct.pack(size, len(head)) + head.encode() + data)
+
+
+def read_npy(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<H", data[8:10])[0]
+    assert data[:8] == b"\x93NUMPY\x01\x00" and (10 + n) % 64 == 0
+    return data[10:10 + n].decode(), data[10 + n:]
+
+
+class Tool(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="nestor-tool-")
+        self.addCleanup(self.folder.cleanup)
+        self.cache = os.path.join(self.folder.name, "cache")
+        self.softmax = self.file("softmax.nsg", SOFTMAX)
+
+    def file(self, name, text=""):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def call(self, *words):
+        return subprocess.run([TOOL, *words], capture_output=True, text=True, check=False, timeout=120,
+                              env={**os.environ, "NESTOR_CACHE": self.cache})
+
+    def ok(self, *words):
+        done = self.call(*words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def fails(self, status, text, *words):
+        done = self.call(*words)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def output(self, *words):
+        folder = os.path.join(self.folder.name, "out")
+        self.ok("run", self.softmax, "--output-dir", folder, *words)
+        return read_npy(os.path.join(folder, "y.npy"))
+
+    def test_cold_warm_threads_and_interpreter_agree(self):
+        head, cold = self.output("--dim", "n=37")
+        self.assertIn("'descr': '<f4', 'fortran_order': False, 'shape': (37, 100,)", head)
+        values = struct.unpack(f"<{37 * 100}f", cold)
+        for row in range(37):
+            self.assertAlmostEqual(sum(values[100 * row:100 * row + 100]), 1, places=5)
+        for words in [[], ["--threads", "1"], ["--threads", "2"], ["--strict"], ["--no-cache"], ["--bounds-checks"],
+                      ["--shape", "x=37x100"], ["--shape", "x=?x100"], ["--passes-off", "schedule"],
+                      ["--passes-off", "fuse,schedule"]]:
+            with self.subTest(words):
+                self.assertEqual(self.output("--dim", "n=37", *words)[1], cold)
+        interpreted = struct.unpack(f"<{37 * 100}f", self.output("--dim", "n=37", "--interpret")[1])
+        for a, b in zip(values, interpreted):
+            self.assertAlmostEqual(a, b, delta=1e-6 * max(abs(a), 1e-3))
+
+    def test_targets_agree(self):
+        outs = []
+        for target in ["baseline", "avx2", "avx512", "vnni", "amx", "host"]:
+            done = self.call("run", self.softmax, "--dim", "n=5", "--target", target, "--output-dir", self.folder.name)
+            if done.returncode == STATUS + UNSUPPORTED:
+                continue
+            self.assertEqual(done.returncode, 0, done.stderr)
+            outs.append(struct.unpack("<500f", read_npy(os.path.join(self.folder.name, "y.npy"))[1]))
+        self.assertGreaterEqual(len(outs), 2)
+        for other in outs[1:]:
+            for a, b in zip(outs[0], other):
+                self.assertAlmostEqual(a, b, delta=1e-6)
+
+    def test_inputs_from_numpy_files(self):
+        data = struct.pack("<200f", *[(7 * k % 13) / 13 for k in range(200)])
+        columns = b"".join(data[4 * (100 * r + c):][:4] for c in range(100) for r in range(2))
+        path, turned = (os.path.join(self.folder.name, n) for n in ("a.npy", "b.npy"))
+        write_npy(path, "<f4", [2, 100], data)
+        write_npy(turned, "<f4", [2, 100], columns, fortran=True, version=2)
+        self.assertEqual(self.output("--input", f"x={path}"), self.output("--input", f"x={turned}"))
+        self.assertNotEqual(self.output("--input", "x=random:1", "--dim", "n=2"),
+                            self.output("--input", "x=random:2", "--dim", "n=2"))
+        write_npy(path, "<f8", [2, 100], 2 * data)
+        self.fails(STATUS + TYPE, "input 'x' is given as f64, allowed is f32[n, 100]", "run", self.softmax, "--input",
+                   f"x={path}")
+        write_npy(path, "<f4", [2, 99], data)
+        self.fails(STATUS + SHAPE, "axis 1 is 99, allowed is 100", "run", self.softmax, "--input", f"x={path}")
+        write_npy(path, "<f4", [3, 100], data)
+        self.fails(USAGE, "ends before its 300 elements do", "run", self.softmax, "--input", f"x={path}")
+        self.file("a.npy", "no array at all")
+        self.fails(USAGE, "is no NumPy file", "run", self.softmax, "--input", f"x={path}")
+        self.fails(USAGE, "cannot open", "run", self.softmax, "--input", f"x={path}x")
+
+    def test_json(self):
+        out = json.loads(self.ok("run", self.softmax, "--dim", "n=3", "--json"))
+        self.assertFalse(out["from_cache"])
+        self.assertEqual(out["outputs"], [{"name": "y", "dtype": "f32", "shape": [3, 100]}])
+        self.assertTrue(json.loads(self.ok("run", self.softmax, "--dim", "n=9", "--json"))["from_cache"])
+        bench = json.loads(self.ok("bench", self.softmax, "--dim", "n=3", "--json", "--repeat", "5"))
+        self.assertEqual(bench["runs"], 5)
+        self.assertEqual(len(bench["steps"]), bench["kernels"])
+
+    def test_index_errors_name_index_and_bound(self):
+        pick = self.file("pick.nsg", GATHER)
+        path = os.path.join(self.folder.name, "i.npy")
+        for index in (8, -1, 1 << 40):
+            write_npy(path, "<i8", [3], struct.pack("<3q", 0, index, 7))
+            self.fails(STATUS + INDEX, f"index {index} is given, allowed are 0 to 7", "run", pick, "--input", f"i={path}")
+
+    def test_exit_statuses(self):
+        self.fails(USAGE, "no command")
+        self.fails(USAGE, "there is no command 'walk'", "walk", "x")
+        self.fails(USAGE, "one word too many", "run", "x", "y")
+        self.fails(USAGE, "needs one more word", "run")
+        self.fails(USAGE, "unrecognized option", "run", "x", "--walk")
+        self.fails(USAGE, "--threads '0'", "run", "x", "--threads", "0")
+        self.fails(USAGE, "allowed is like 2x3x224", "run", "x", "--shape", "x=2x")
+        self.fails(USAGE, "axis 0 of input 'x' is open (n)", "run", self.softmax)
+        self.fails(USAGE, "the model has no input 'z'", "run", self.softmax, "--dim", "n=1", "--input", "z=random")
+        self.fails(STATUS + IO, "nothing.nsg", "run", self.softmax + "/nothing.nsg")
+        self.fails(STATUS + INVALID, "target", "run", self.softmax, "--target", "z80")
+        self.fails(STATUS + NOT_FOUND, "fail_on_compile", "run", self.softmax, "--strict", "--fail-on-compile")
+        self.fails(STATUS + NOT_FOUND, "there is no pass 'magic'", "run", self.softmax, "--passes-off", "fuse,magic")
+        self.fails(STATUS + NOT_FOUND, "'z', which there is not", "run", self.softmax, "--shape", "z=1")
+        self.fails(STATUS + SHAPE, "axis 1, the model has 100", "run", self.softmax, "--shape", "x=3x99")
+        self.fails(STATUS + PARSE, "", "run", self.file("bad.nsg", "graph f(x: f32[2]) { nonsense }"))
+        self.fails(STATUS + UNSUPPORTED, "", "run", self.file("empty.onnx", ""))
+        self.assertIn("usage: nestor", self.ok("--help"))
+        self.assertRegex(self.ok("--version"), r"^nestor \d+\.\d+\.\d+\n$")
+
+    def test_stages(self):
+        for stage, mark in [("graph", "graph softmax"), ("nest", "kernel "), ("sched", "kernel "), ("llvm", "define "),
+                            ("asm", "ret"), ("plan", "plan softmax: ")]:
+            with self.subTest(stage):
+                self.assertIn(mark, self.ok("dump-ir", self.softmax, "--stage", stage))
+                self.assertEqual(self.ok("dump-ir", self.softmax, "--stage", stage),
+                                 self.ok("dump-ir", self.softmax, "--stage", stage, "--threads", "1"))
+        self.assertIn("kernel ", self.ok("dump-ir", self.softmax, "--stage", "nest", "--kernel", "0"))
+        self.fails(STATUS + NOT_FOUND, "there is no kernel '77'", "dump-ir", self.softmax, "--stage", "asm", "--kernel", "77")
+        self.fails(USAGE, "stage 'soup'", "dump-ir", self.softmax, "--stage", "soup")
+
+    def test_opt(self):
+        printed = self.ok("opt", self.softmax)
+        again = self.ok("opt", self.file("again.nsg", printed))
+        self.assertEqual(printed, again)
+        nests = self.ok("opt", self.softmax, "--passes", "to-nests")
+        self.assertEqual(nests.count("kernel "), 4)
+        self.assertEqual(self.ok("opt", self.softmax, "--passes", "to-nests,fuse").count("kernel "), 1)
+        first = "kernel " + nests.split("kernel ")[2]
+        kernel = self.file("one.nsl", first)
+        self.assertEqual(self.ok("opt", kernel), first)
+        self.assertIn("kernel ", self.ok("opt", kernel, "--passes", "schedule"))
+
+    def test_cache_commands(self):
+        self.assertIn("plans    0", self.ok("cache", "stats"))
+        self.ok("run", self.softmax, "--dim", "n=3")
+        report = json.loads(self.ok("cache", "verify", "--json"))
+        self.assertEqual((report["plans"], report["damaged"]), (1, 0))
+        self.assertGreaterEqual(report["kernels"], 1)
+        for name in os.listdir(self.cache):
+            if name.endswith(".plan"):
+                with open(os.path.join(self.cache, name), "r+b") as f:
+                    f.seek(-1, 2)
+                    last = f.read(1)
+                    f.seek(-1, 2)
+                    f.write(bytes([last[0] ^ 1]))
+        self.assertEqual(self.call("cache", "verify").returncode, 1)
+        self.assertFalse(json.loads(self.ok("run", self.softmax, "--dim", "n=3", "--json"))["from_cache"])
+        self.assertEqual(json.loads(self.ok("cache", "verify", "--json"))["damaged"], 0)
+        os.truncate(os.path.join(self.cache, next(n for n in os.listdir(self.cache) if n.endswith(".kernel"))), 100)
+        self.assertEqual(json.loads(self.ok("cache", "verify", "--remove", "--json"))["removed"], 1)
+        self.assertIn("folder   none", self.ok("cache", "stats", "--no-cache"))
+        self.fails(USAGE, "allowed are stats and verify", "cache", "sing")
+
+    def test_another_cpu_is_a_miss(self):
+        self.ok("run", self.softmax, "--dim", "n=3", "--target", "baseline")
+        self.fails(STATUS + NOT_FOUND, "in no cache", "run", self.softmax, "--dim", "n=3", "--fail-on-compile")
+        self.ok("run", self.softmax, "--dim", "n=3", "--target", "baseline", "--fail-on-compile")
+        self.fails(STATUS + NOT_FOUND, "in no cache", "run", self.softmax, "--dim", "n=3", "--target", "baseline",
+                   "--strict", "--fail-on-compile")
+        changed = self.file("changed.nsg", SOFTMAX.replace("a / b", "b / a"))
+        self.fails(STATUS + NOT_FOUND, "in no cache", "run", changed, "--dim", "n=3", "--target", "baseline",
+                   "--fail-on-compile")
+
+    def test_kernels_outlive_plans(self):
+        self.ok("run", self.softmax, "--dim", "n=3")
+        renamed = self.file("renamed.nsg", SOFTMAX.replace("softmax", "other").replace("%e", "%f").replace("[n,", "[k,"))
+        before = {n for n in os.listdir(self.cache) if n.endswith(".kernel")}
+        self.ok("run", renamed, "--dim", "k=3")
+        self.assertEqual({n for n in os.listdir(self.cache) if n.endswith(".kernel")}, before)
+
+    def test_a_warm_process_has_neither_llvm_nor_protobuf(self):
+        def warm():
+            done = subprocess.run([WARM, self.softmax, self.cache], capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return re.fullmatch(r"compiled (\d+) cached (\d+) llvm (\d+) protobuf (\d+)\n", done.stdout).groups()
+        cold = warm()
+        self.assertEqual(cold[:2], ("1", "0"))
+        self.assertNotEqual(cold[2], "0")
+        self.assertEqual(warm(), ("0", "1", "0", "0"))
+
+    def test_the_tool_needs_libnestor_alone(self):
+        needed = subprocess.run(["readelf", "-Wd", TOOL], capture_output=True, text=True, check=True).stdout
+        ours = [n for n in re.findall(r"NEEDED.*\[(.*)\]", needed) if not re.match(r"libc\.|libm\.|lib[ua]san|libtsan", n)]
+        self.assertEqual(ours, ["libnestor.so.0"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
