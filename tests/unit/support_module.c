@@ -37,6 +37,9 @@ static void fill(Runner *r, const NstModuleBuffer *item, void *data, size_t elem
     NstDtype dtype = item->buffer.dtype;
     if (item->role == NST_ROLE_CONST) {
         memcpy(data, r->module->consts.at[item->index].data, bytes);
+    } else if (item->role == NST_ROLE_INPUT && r->test->input) {
+        cr_assert_eq(r->test->input[item->index].bytes, bytes);
+        memcpy(data, r->test->input[item->index].data, bytes);
     } else if (item->role == NST_ROLE_INPUT && r->test->index_limit && nst_dtype_is_int(dtype)) {
         for (size_t k = 0; k < elements; k++) {
             int64_t value = (int64_t)((k * 7 + r->test->seed * 13 + item->index) % (uint64_t)r->test->index_limit);

@@ -14,10 +14,11 @@ typedef struct ModuleRun {
 } ModuleRun;
 
 typedef struct ModuleCase {
-    const char *text;    /* .nsg */
-    const char *sizes;   /* "n=5 m=3": the input symbols; NULL: none */
-    uint64_t seed;       /* of the inputs */
-    int64_t index_limit; /* integer inputs hold 0 .. index_limit - 1; 0 = as support_fill */
+    const char *text;            /* .nsg */
+    const char *sizes;           /* "n=5 m=3": the input symbols; NULL: none */
+    uint64_t seed;               /* of the inputs */
+    int64_t index_limit;         /* integer inputs hold 0 .. index_limit - 1; 0 = as support_fill */
+    const NstTensorValue *input; /* by param: these instead of seeded ones; NULL = seeded */
 } ModuleCase;
 
 /* Lowers, schedules, verifies and runs on seeded inputs; asserts success (Criterion).  threads 0: interpreted. */

@@ -1,0 +1,156 @@
+/* check_diff.c: random graphs, compiled against interpreted: the graph interpreter's results must be those of the scheduled
+ * kernels, run by the kernel interpreter and as machine code on every target the host has, whole and with passes off one
+ * by one.  Prints the counts of primitive x type; one that is zero fails.
+ *
+ * NST_DIFF_SEED=n runs that seed only and prints its graph; NST_DIFF_COUNT=n changes the number of graphs. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include "tests/unit/support_module.h"
+#include "tests/unit/support_nest.h"
+#include "tests/unit/support_random_graph.h"
+
+#define GRAPHS      2000
+#define REFUSED_PER 20
+
+/* What has no nest form yet: nst_lower_graph says so. */
+#define NOT_COMPILED                                                                                                   \
+    (1u << NST_PRIM_SORT | 1u << NST_PRIM_COMPACT | 1u << NST_PRIM_RANDOM_BITS | 1u << NST_PRIM_HOST |                 \
+     1u << NST_PRIM_IF | 1u << NST_PRIM_LOOP)
+
+typedef struct Variant {
+    const char *name;
+    NstTargetLevel level;
+    uint64_t off;
+    int threads; /* 0: the kernel interpreter */
+    int every;   /* graphs: compiling costs */
+} Variant;
+
+static const Variant variants[] = {
+    {"plain nests, interpreted", NST_TARGET_AVX512,
+     1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE | 1u << NST_PASS_SIMPLIFY, 0, 1},
+    {"without fusion, interpreted", NST_TARGET_AVX512, 1u << NST_PASS_FUSE, 0, 1},
+    {"without schedule, interpreted", NST_TARGET_AVX512, 1u << NST_PASS_SCHEDULE, 0, 1},
+    {"without simplify, interpreted", NST_TARGET_AVX512, 1u << NST_PASS_SIMPLIFY, 0, 1},
+    {"all passes, interpreted", NST_TARGET_AVX2, 0, 0, 1},
+    {"avx512", NST_TARGET_AVX512, 0, 1, 2},
+    {"avx2, two threads", NST_TARGET_AVX2, 0, 2, 4},
+    {"baseline", NST_TARGET_BASELINE, 0, 1, 4},
+};
+
+typedef struct Case {
+    NstCtx ctx;
+    uint64_t seed;
+    NstGraph *graph;
+    const char *text;
+    NstTensorValue input[8];
+    ModuleCase test;
+    bool refused;
+} Case;
+
+static bool make_case(Case *c, uint64_t seed, RandomCounts *counts)
+{
+    int64_t sym[64];
+    NstText text, sizes;
+    *c = (Case){.seed = seed};
+    cr_assert_eq(nst_ctx_init(&c->ctx), NST_OK);
+    RandomOptions options = {.seed = seed, .prims = ~NOT_COMPILED};
+    c->graph = random_graph(&c->ctx, c->ctx.arena, &options, counts);
+    random_inputs(&c->ctx, c->ctx.arena, c->graph, seed, c->input, sym);
+    nst_text_init(&text, c->ctx.arena);
+    nst_text_init(&sizes, c->ctx.arena);
+    nst_graph_print(&text, c->graph);
+    for (uint32_t k = 1; k <= nst_dims_sym_count(c->graph->dims); k++)
+        nst_text_add(&sizes, "%s=%lld ", nst_dims_sym(c->graph->dims, (NstSym){k})->name, (long long)sym[k]);
+    c->text = nst_text_get(&text);
+    c->test = (ModuleCase){.text = c->text, .sizes = nst_text_get(&sizes), .input = c->input};
+    return true;
+}
+
+/* NULL if the variant gives the interpreter's results, else what differs. */
+static const char *run_variant(Case *c, const Variant *variant)
+{
+    NstTensorValue wanted[8];
+    NstTarget target = support_target(variant->level);
+    NstPassOptions options = {.off = variant->off};
+    ModuleRun run;
+    uint32_t n_in = nst_graph_region(c->graph, NST_GRAPH_REGION)->params.n;
+    if (nst_graph_interpret(&c->ctx, c->ctx.arena, c->graph, c->input, n_in, target.has_fma, NULL, wanted) != NST_OK)
+        return nst_format(c->ctx.arena, "interpreter: %s", c->ctx.error);
+    NstStatus status = support_try_module(&c->ctx, &c->test, &target, &options, variant->threads, &run);
+    c->refused = status == NST_E_UNSUPPORTED; /* a clear status is allowed, but not often */
+    if (status != NST_OK)
+        return c->refused ? NULL : nst_format(c->ctx.arena, "%s: %s", nst_status_name(status), c->ctx.error);
+    for (uint32_t k = 0; k < run.n_results; k++) {
+        char what[200];
+        NstTensorValue got = wanted[k];
+        got.data = run.result[k];
+        if (run.bytes[k] != wanted[k].bytes)
+            return nst_format(c->ctx.arena, "result %u: %zu bytes, wanted %zu", k, run.bytes[k], wanted[k].bytes);
+        if (!random_same_bits(&wanted[k], &got, what, sizeof what))
+            return nst_format(c->ctx.arena, "result %u, %s", k, what);
+    }
+    return NULL;
+}
+
+static bool host_has(NstTargetLevel level)
+{
+    NstTarget host;
+    nst_target_host(&host);
+    return host.level >= level;
+}
+
+static void check_variant(const Variant *variant, RandomCounts *counts)
+{
+    const char *only = getenv("NST_DIFF_SEED"), *count = getenv("NST_DIFF_COUNT");
+    uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only    ? first
+                                                                 : count ? strtoull(count, NULL, 10)
+                                                                         : GRAPHS;
+    uint64_t refused = 0, ran = 0;
+    if (variant->threads && !host_has(variant->level)) return;
+    for (uint64_t seed = first; seed <= last; seed++) {
+        Case c;
+        if (!only && seed % (uint64_t)variant->every != 0) continue;
+        make_case(&c, seed, counts);
+        if (only) fprintf(stderr, "%s sizes: %s\n", c.text, c.test.sizes);
+        const char *wrong = run_variant(&c, variant);
+        cr_expect(!wrong, "seed %lu, %s: %s", seed, variant->name, wrong);
+        refused += c.refused;
+        ran++;
+        nst_ctx_dispose(&c.ctx);
+    }
+    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported\n", variant->name, ran, refused);
+    cr_expect_leq(refused * REFUSED_PER, ran + REFUSED_PER, "more than one graph in %d is refused", REFUSED_PER);
+}
+
+static void report(const RandomCounts *counts)
+{
+    for (int prim = 0; prim < NST_PRIM_COUNT; prim++) {
+        if (NOT_COMPILED >> prim & 1) continue;
+        fprintf(stderr, "%-13s", nst_prim_info((NstPrim)prim)->name);
+        for (int type = 1; type < NST_DTYPE_COUNT; type++) {
+            if (!random_graph_covers((NstPrim)prim, (NstDtype)type)) continue;
+            uint64_t n = counts->of[prim][type];
+            fprintf(stderr, " %s %lu", nst_dtype_info((NstDtype)type)->name, n);
+            if (!getenv("NST_DIFF_SEED") && !getenv("NST_DIFF_COUNT"))
+                cr_expect(n > 0, "no %s of %s", nst_prim_info((NstPrim)prim)->name,
+                          nst_dtype_info((NstDtype)type)->name);
+        }
+        fprintf(stderr, "\n");
+    }
+}
+
+#define VARIANT(k)                                                                                                     \
+    Test(diff, variant_##k, .timeout = 800)                                                                            \
+    {                                                                                                                  \
+        static RandomCounts counts;                                                                                    \
+        check_variant(&variants[k], &counts);                                                                          \
+        if (variants[k].every == 1) report(&counts);                                                                   \
+    }
+VARIANT(0)
+VARIANT(1)
+VARIANT(2)
+VARIANT(3)
+VARIANT(4)
+VARIANT(5)
+VARIANT(6)
+VARIANT(7)
