@@ -2,7 +2,6 @@
  *
  * Register tiles where nst_prepare_tiles chose them, strips for groups with contractions, rows for maps and other reductions,
  * plain loops for what runs in order. */
-#include "passes/lanes.h"
 #include "passes/pass.h"
 #include "passes/rows.h"
 #include "passes/simplify.h"
@@ -17,27 +16,6 @@ static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *g
     return NST_OK;
 }
 
-/* A strip group whose sums have lanes: each such member as two. */
-static NstGroup *without_lanes(NstModule *module, const NstGroup *group)
-{
-    NstGroup *plain = nst_copy(module->arena, group, sizeof *group);
-    memset(&plain->items, 0, sizeof plain->items);
-    memset(&plain->locals, 0, sizeof plain->locals);
-    for (uint32_t k = 0; k < group->locals.n; k++) nst_vec_push(module->arena, &plain->locals, group->locals.at[k]);
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        NstLaneSplit split;
-        NstNest *nest = group->items.at[k].nest;
-        if (!nest || !nst_split_lanes(module, nest, &split)) {
-            nst_vec_push(module->arena, &plain->items, group->items.at[k]);
-            continue;
-        }
-        nst_vec_push(module->arena, &plain->items, ((NstGroupItem){.nest = split.sums}));
-        nst_vec_push(module->arena, &plain->items, ((NstGroupItem){.nest = split.merge}));
-        for (uint32_t p = 0; p < split.n_partial; p++) nst_vec_push(module->arena, &plain->locals, split.partial[p]);
-    }
-    return plain;
-}
-
 static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, const NstPassOptions *options,
                                 NstScheduled *result)
 {
@@ -45,7 +23,7 @@ static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *
     if (on && group->tile)
         NST_TRY(schedule_tile(ctx, module, group, result));
     else if (on && nst_is_strip_group(module, group))
-        NST_TRY(nst_schedule_strip(ctx, module, without_lanes(module, group), &result->kernel, &result->arg));
+        NST_TRY(nst_schedule_strip(ctx, module, group, &result->kernel, &result->arg));
     else if (on && nst_is_row_group(group))
         NST_TRY(nst_schedule_rows(ctx, module, group, &result->kernel, &result->arg));
     else
