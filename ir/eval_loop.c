@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "ir/abi.h"
+#include "ir/eval_race.h"
 #include "ir/text_loop.h"
 
 #define MAX_LANES 256
@@ -25,9 +26,17 @@ typedef struct Live {
     int64_t *stride;             /* by part */
 } Live;
 
+/* One node of an expression, what evaluation asks of it looked up. */
+typedef struct Step {
+    const NstExprNode *node;
+    uint32_t id;
+    int arity;
+    NstDtype from; /* of the last operand */
+} Step;
+
 typedef struct Program {
     uint32_t n;
-    NstExpr *node;
+    Step *step;
 } Program;
 
 typedef struct LaneSym {
@@ -59,7 +68,8 @@ typedef struct Run {
     int64_t **lane_values;      /* by symbol, MAX_LANES each, made on first use */
     NST_VEC(NstScalar) stored;  /* of the store that runs: by lane and target */
     NST_VEC(int64_t) stored_at;
-    NST_VEC(NstExpr) collect;
+    NST_VEC(Step) collect;
+    NstRaces *races; /* NULL: not looked for */
     uint64_t steps;
 } Run;
 
@@ -236,6 +246,7 @@ static NstStatus load(Run *run, const NstExprNode *node, NstScalar *value)
     const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
     int64_t words = nst_dtype_info(node->type)->bytes / nst_dtype_info(buffer->dtype)->bytes, offset;
     NST_TRY(locate(run, id, node->index, words, &offset));
+    if (run->races != NULL) NST_TRY(nst_races_access(run->races, id, offset, words, run->live[id.i].elements, false));
     const char *at = run->live[id.i].at;
     if (buffer->layout.bits < 8)
         *value = load_packed(buffer, at, offset);
@@ -249,8 +260,9 @@ static NstStatus load(Run *run, const NstExprNode *node, NstScalar *value)
 static void collect_node(void *arg, NstExpr e, const NstExprNode *node)
 {
     Run *run = arg;
-    (void)node;
-    nst_vec_push(run->arena, &run->collect, e);
+    Step step = {.node = node, .id = e.i, .arity = nst_scalar_info(node->op)->arity};
+    if (step.arity > 0) step.from = nst_expr(run->kernel->exprs, node->arg[step.arity - 1])->type;
+    nst_vec_push(run->arena, &run->collect, step);
 }
 
 static const Program *program_of(Run *run, NstExpr e)
@@ -261,13 +273,14 @@ static const Program *program_of(Run *run, NstExpr e)
     run->collect.n = 0;
     nst_expr_visit(run->kernel->exprs, e, collect_node, run);
     program->n = run->collect.n;
-    program->node = nst_copy(run->arena, run->collect.at, program->n * sizeof *program->node);
+    program->step = nst_copy(run->arena, run->collect.at, program->n * sizeof *program->step);
     run->program[e.i] = program;
     return program;
 }
 
-static NstStatus eval_node(Run *run, const NstExprNode *node, uint32_t lane, NstScalar *value)
+static NstStatus eval_step(Run *run, const Step *step, uint32_t lane, NstScalar *value)
 {
+    const NstExprNode *node = step->node;
     switch (node->op) {
     case NST_OP_CONST: *value = node->imm; return NST_OK;
     case NST_OP_INDEX: return eval_dim(run, node->index[0], &value->i);
@@ -284,13 +297,11 @@ static NstStatus eval_node(Run *run, const NstExprNode *node, uint32_t lane, Nst
     default: break;
     }
     NstScalar arg[3];
-    int arity = nst_scalar_info(node->op)->arity;
-    for (int k = 0; k < arity; k++) arg[k] = run->value[node->arg[k].i];
-    NstDtype from = nst_expr(run->kernel->exprs, node->arg[arity - 1])->type;
+    for (int k = 0; k < step->arity; k++) arg[k] = run->value[node->arg[k].i];
     if (node->op == NST_OP_CONVERT || node->op == NST_OP_CONVERT_SAT)
-        *value = nst_scalar_convert(node->type, from, arg[0], node->op == NST_OP_CONVERT_SAT);
+        *value = nst_scalar_convert(node->type, step->from, arg[0], node->op == NST_OP_CONVERT_SAT);
     else
-        *value = nst_scalar_eval(node->op, node->type, from, arg, run->given->has_fma);
+        *value = nst_scalar_eval(node->op, node->type, step->from, arg, run->given->has_fma);
     return NST_OK;
 }
 
@@ -298,10 +309,8 @@ static NstStatus eval_node(Run *run, const NstExprNode *node, uint32_t lane, Nst
 static NstStatus eval(Run *run, NstExpr e, uint32_t lane, NstScalar *value)
 {
     const Program *program = program_of(run, e);
-    for (uint32_t k = 0; k < program->n; k++) {
-        NstExpr node = program->node[k];
-        NST_TRY(eval_node(run, nst_expr(run->kernel->exprs, node), lane, &run->value[node.i]));
-    }
+    for (uint32_t k = 0; k < program->n; k++)
+        NST_TRY(eval_step(run, &program->step[k], lane, &run->value[program->step[k].id]));
     *value = run->value[e.i];
     return NST_OK;
 }
@@ -309,6 +318,15 @@ static NstStatus eval(Run *run, NstExpr e, uint32_t lane, NstScalar *value)
 /* --- statements ---------------------------------------------------------------------------------------------- */
 
 static NstStatus exec_block(Run *run, const NstBlock *block);
+
+/* Tells the watch for races of one target's stores: those of lane l at offset[l * stride]. */
+static NstStatus note_stores(Run *run, NstBuf id, const int64_t *offset, uint32_t stride)
+{
+    for (uint32_t lane = 0; run->races != NULL && lane < run->n_lanes; lane++)
+        if (run->on[lane])
+            NST_TRY(nst_races_access(run->races, id, offset[lane * stride], 1, run->live[id.i].elements, true));
+    return NST_OK;
+}
 
 static NstStatus exec_store(Run *run, const NstStmt *stmt)
 {
@@ -327,6 +345,7 @@ static NstStatus exec_store(Run *run, const NstStmt *stmt)
         }
     }
     for (uint32_t k = 0; k < n; k++) {
+        NST_TRY(note_stores(run, store->target[k].buffer, offset + k, n));
         const NstBuffer *buffer = nst_kernel_buffer(run->kernel, store->target[k].buffer);
         NST_CHECK(run->ctx, buffer->layout.bits >= 8, NST_E_VERIFY, "kernel '%s': store to packed buffer '%s'",
                   run->kernel->name, buffer->name);
@@ -419,14 +438,14 @@ static NstStatus exec_if(Run *run, const NstStmt *stmt)
     return status;
 }
 
-static NstStatus exec_vector(Run *run, const NstFor *loop, int64_t begin, int64_t n)
+static NstStatus exec_vector(Run *run, const NstFor *loop, int64_t begin, uint64_t n)
 {
-    NST_CHECK(run->ctx, !run->in_vector && n <= loop->width && n <= MAX_LANES, NST_E_VERIFY,
+    NST_CHECK(run->ctx, !run->in_vector && n <= MAX_LANES && (int64_t)n <= loop->width, NST_E_VERIFY,
               "kernel '%s': vector loop of width %lld has %lld iterations", run->kernel->name, (long long)loop->width,
               (long long)n);
     run->lane_syms.n = 0;
     int64_t *values = lane_values(run, loop->var);
-    for (int64_t k = 0; k < n; k++) values[k] = begin + k * loop->step;
+    for (uint64_t k = 0; k < n; k++) values[k] = begin + (int64_t)k * loop->step;
     const uint8_t *outer = run->on;
     run->in_vector = true;
     run->n_lanes = (uint32_t)n;
@@ -446,11 +465,15 @@ static NstStatus exec_for(Run *run, const NstFor *loop)
     NST_TRY(eval_dim(run, loop->begin, &begin));
     NST_TRY(eval_dim(run, loop->end, &end));
     if (begin >= end) return NST_OK;
-    if (loop->kind == NST_FOR_VECTOR) return exec_vector(run, loop, begin, (end - begin + loop->step - 1) / loop->step);
-    for (int64_t k = begin; k < end && !run->breaking; k += loop->step) {
-        run->sym[loop->var.i] = k;
+    uint64_t span = (uint64_t)end - (uint64_t)begin, step = (uint64_t)loop->step, n = span / step + (span % step != 0);
+    if (loop->kind == NST_FOR_VECTOR) return exec_vector(run, loop, begin, n);
+    bool watched = run->races != NULL && loop->kind == NST_FOR_PARALLEL;
+    for (uint64_t k = 0; k < n && !run->breaking; k++) {
+        if (watched) nst_races_iteration(run->races, (int64_t)k, (int64_t)n);
+        run->sym[loop->var.i] = begin + (int64_t)(k * step);
         NST_TRY(exec_block(run, &loop->body));
     }
+    if (watched) nst_races_thread_0(run->races);
     return NST_OK;
 }
 
@@ -476,7 +499,7 @@ static NstStatus exec_assert(Run *run, const NstStmt *stmt)
 }
 
 /* The address range of a call's buffer, of which it touches `bytes` from the start. */
-static NstStatus call_buffer(Run *run, NstBuf id, int64_t bytes, char **at)
+static NstStatus call_buffer(Run *run, NstBuf id, int64_t bytes, bool write, char **at)
 {
     const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
     const Live *live = &run->live[id.i];
@@ -484,7 +507,9 @@ static NstStatus call_buffer(Run *run, NstBuf id, int64_t bytes, char **at)
               NST_E_INDEX, "kernel '%s': call touches %lld bytes of buffer '%s'", run->kernel->name, (long long)bytes,
               buffer->name);
     *at = live->at;
-    return NST_OK;
+    int64_t size = nst_dtype_info(buffer->dtype)->bytes;
+    if (run->races == NULL || buffer->layout.bits < 8) return NST_OK;
+    return nst_races_access(run->races, id, 0, (bytes + size - 1) / size, live->elements, write);
 }
 
 static NstStatus exec_call(Run *run, const NstStmt *stmt)
@@ -495,13 +520,13 @@ static NstStatus exec_call(Run *run, const NstStmt *stmt)
     set_lane(run, first_lane(run));
     for (uint32_t k = 0; k < n_args && k < 3; k++) NST_TRY(eval(run, stmt->u.call.arg[k], first_lane(run), &arg[k]));
     if (stmt->u.call.helper == NST_HELPER_copy && n_args == 1 && n_buffers == 2) {
-        NST_TRY(call_buffer(run, stmt->u.call.buffer[0], arg[0].i, &to));
-        NST_TRY(call_buffer(run, stmt->u.call.buffer[1], arg[0].i, &from));
+        NST_TRY(call_buffer(run, stmt->u.call.buffer[0], arg[0].i, true, &to));
+        NST_TRY(call_buffer(run, stmt->u.call.buffer[1], arg[0].i, false, &from));
         memmove(to, from, (size_t)arg[0].i);
         return NST_OK;
     }
     if (stmt->u.call.helper == NST_HELPER_fill && n_args == 2 && n_buffers == 1) {
-        NST_TRY(call_buffer(run, stmt->u.call.buffer[0], arg[1].i, &to));
+        NST_TRY(call_buffer(run, stmt->u.call.buffer[0], arg[1].i, true, &to));
         memset(to, (int)arg[0].i, (size_t)arg[1].i);
         return NST_OK;
     }
@@ -525,8 +550,10 @@ static NstStatus exec_stmt(Run *run, const NstStmt *stmt)
     case NST_STMT_STORE: return exec_store(run, stmt);
     case NST_STMT_CALL: return exec_call(run, stmt);
     case NST_STMT_ASSERT: return exec_assert(run, stmt);
-    case NST_STMT_PREFETCH: /* a hint may point anywhere */
-    case NST_STMT_BARRIER: return NST_OK;
+    case NST_STMT_BARRIER:
+        if (run->races != NULL) nst_races_barrier(run->races);
+        return NST_OK;
+    case NST_STMT_PREFETCH: return NST_OK; /* a hint may point anywhere */
     }
     NST_FAIL(run->ctx, NST_E_VERIFY, "statement kind %d is none", (int)stmt->kind);
 }
@@ -553,6 +580,7 @@ static NstStatus interpret(Run *run)
     for (uint32_t k = 0; k < kernel->params.n; k++) run->sym[kernel->params.at[k].i] = run->given->param[k];
     for (uint32_t k = 1; k <= kernel->n_args; k++) NST_TRY(begin_arg(run, (NstBuf){k}));
     memset(run->all_on, 1, sizeof run->all_on);
+    if (run->given->find_races) run->races = nst_races_new(run->ctx, run->arena, kernel);
     run->n_lanes = 1;
     run->on = run->all_on;
     return exec_block(run, &kernel->body);

@@ -283,6 +283,7 @@ typedef struct NstKernelRun {
     const size_t *buffer_bytes;
     const int64_t *param;
     bool has_fma;
+    bool find_races; /* fail with NST_E_VERIFY where threads would race (ir/eval_race.h) */
 } NstKernelRun;
 NstStatus nst_kernel_interpret(NstCtx *ctx, const NstKernel *kernel, const NstKernelRun *run) NST_MUST_CHECK;
 

@@ -295,8 +295,11 @@ void support_check(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, c
     }
     Data start = support_data(ctx, kernel, param, seed, specials, index_limit);
     Data expected = support_copy(ctx, &start);
-    NstKernelRun run = {
-        .buffer = expected.at, .buffer_bytes = expected.bytes, .param = param, .has_fma = target.has_fma};
+    NstKernelRun run = {.buffer = expected.at,
+                        .buffer_bytes = expected.bytes,
+                        .param = param,
+                        .has_fma = target.has_fma,
+                        .find_races = true};
     cr_assert_eq(nst_kernel_interpret(ctx, kernel, &run), NST_OK, "%s: %s", kernel->name, ctx->error);
     Compiled compiled = support_compile(ctx, kernel, &target, bounds_checks);
     for (int threads = 1; threads <= 2; threads++) {

@@ -62,7 +62,7 @@ static NstStatus run(NstCtx *ctx, const NstKernel *kernel, const int64_t *param,
         at[k] = nst_alloc(ctx->arena, bytes[k]);
         fill(buffer, at[k], bytes[k], seed + k);
     }
-    NstKernelRun given = {.buffer = at, .buffer_bytes = bytes, .param = param, .has_fma = true};
+    NstKernelRun given = {.buffer = at, .buffer_bytes = bytes, .param = param, .has_fma = true, .find_races = true};
     return nst_kernel_interpret(ctx, kernel, &given);
 }
 

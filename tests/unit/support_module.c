@@ -80,7 +80,7 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
     for (uint32_t k = 0; k < kernel->params.n; k++) param[k] = r->sym[kernel->params.at[k].i];
     NstStatus status;
     if (r->threads == 0) {
-        NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma};
+        NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma, .find_races = true};
         status = nst_kernel_interpret(r->ctx, kernel, &run);
     } else {
         Compiled compiled = support_compile(r->ctx, kernel, r->target, !getenv("NST_NO_BOUNDS"));

@@ -52,7 +52,7 @@ void **support_interpret(NstCtx *ctx, NstArena *arena, const NstKernel *kernel, 
         else if (buffer->access == NST_ACCESS_IN)
             support_fill(buffer->dtype, data[k], (size_t)elements, arg_key[k]);
     }
-    NstKernelRun run = {.buffer = data, .buffer_bytes = bytes, .param = param, .has_fma = true};
+    NstKernelRun run = {.buffer = data, .buffer_bytes = bytes, .param = param, .has_fma = true, .find_races = true};
     cr_assert_eq(nst_kernel_interpret(ctx, kernel, &run), NST_OK, "%s: %s", kernel->name, ctx->error);
     return data;
 }

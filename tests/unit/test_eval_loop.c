@@ -54,7 +54,8 @@ static void give(Args *args, void *at, size_t bytes)
 static NstStatus run(const NstKernel *kernel, const Args *args)
 {
     nst_ctx_clear(&ctx);
-    NstKernelRun given = {.buffer = args->at, .buffer_bytes = args->bytes, .param = args->param, .has_fma = true};
+    NstKernelRun given = {
+        .buffer = args->at, .buffer_bytes = args->bytes, .param = args->param, .has_fma = true, .find_races = true};
     return nst_kernel_interpret(&ctx, kernel, &given);
 }
 
@@ -250,4 +251,35 @@ Test(eval_loop, a_buffer_that_is_too_small_is_refused)
     GIVE(args, y);
     cr_assert_eq(run(parse("kernel f(n) out y: f32[n] { }"), &args), NST_E_INVALID);
     cr_assert_str_eq(ctx.error, "kernel 'f', buffer 'y': given 16 bytes, needs 8 elements of 32 bits");
+}
+
+Test(eval_loop, races_are_found)
+{
+    static const struct {
+        const char *body;
+        const char *text; /* NULL: there is none */
+    } cases[] = {
+        {"for parallel i in 0..8 { y[i] = y[i] * 2 }", NULL},
+        {"for parallel i in 0..7 { y[i] = y[i + 1] }",
+         "race on buffer 'y' element 1: iteration 1 of 7 of a parallel loop writes what iteration 0 of 7"},
+        {"for parallel i in 1..8 { y[i] = y[0] }", NULL},
+        {"y[0] = 1f32\nfor parallel i in 1..8 { y[i] = y[0] }",
+         "iteration 0 of 7 of a parallel loop reads what thread 0 wrote"},
+        {"y[0] = 1f32\nbarrier\nfor parallel i in 1..8 { y[i] = y[0] }", NULL},
+        {"for parallel i in 0..8 { y[i] = 1f32 }\nfor parallel i in 0..8 { y[i] = y[i] * 2 }", NULL},
+        {"for parallel i in 0..8 { y[i] = 1f32 }\nfor parallel i in 0..4 { y[i] = y[i + 4] }",
+         "element 4: iteration 0 of 4"},
+        {"for parallel i in 0..8 { y[i] = 1f32 }\nbarrier\nfor parallel i in 0..4 { y[i] = y[i + 4] }", NULL},
+        {"for parallel i in 0..8 { y[i] = 1f32 }\ny[0] = y[7]", "thread 0 reads what iteration 7 of 8"},
+        {"for k in 0..2 {\nfor parallel i in 0..7 { y[i + 1] = 1f32 }\nbarrier\ny[0] = y[1]\nbarrier\n}", NULL},
+        {"for k in 0..2 {\nfor parallel i in 0..7 { y[i + 1] = 1f32 }\nbarrier\ny[0] = y[1]\n}",
+         "writes what thread 0 read"},
+        {"shared s: f32[8]\nfor parallel i in 0..8 { s[0*i + 7 - i] = 1f32\ny[i] = s[i] }", "buffer 's'"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        float y[8] = {0};
+        NstStatus status = run_text(cases[k].body, y);
+        cr_expect_eq(status, cases[k].text ? NST_E_VERIFY : NST_OK, "%s: %s", cases[k].body, ctx.error);
+        cr_expect(!cases[k].text || strstr(ctx.error, cases[k].text) != NULL, "%s: %s", cases[k].body, ctx.error);
+    }
 }
