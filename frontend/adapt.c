@@ -1,0 +1,127 @@
+/* adapt.c: how nodes of old versions become nodes of the next newer one.  Each adapter changes inputs and attributes. */
+#include "frontend/lower.h"
+
+/* Next "name:value" of a list; false at its end. */
+static bool next_pair(NstLower *c, const char **p, const char **name, const char **value)
+{
+    while (**p == ' ') ++*p;
+    if (!**p) return false;
+    size_t n = strcspn(*p, ":"), m = strcspn(*p + n, " ");
+    *name = nst_copy_text(c->arena, *p, n);
+    *value = nst_copy_text(c->arena, *p + n + 1, m - 1);
+    *p += n + m;
+    return true;
+}
+
+static V ints_const(NstLower *c, const NstAttr *a)
+{
+    int64_t shape = (int64_t)a->n;
+    return nst_build_const(c->b, NST_I64, 1, &shape, a->ints);
+}
+
+/* "axes:1": attribute axes becomes input 1; a number takes the type of input 0. */
+ADAPT(attr_to_input)
+{
+    const char *name, *slot;
+    while (next_pair(c, &arg, &name, &slot)) {
+        const NstAttr *a = nst_attrs_find(&c->attrs, name);
+        int k = slot[0] - '0';
+        if (!a) continue;
+        bool is_float = a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+        c->ins[k] = is_float ? number(c, dtype(c, in(c, 0)), a->f) : ints_const(c, a);
+        if (c->n_ins <= k) c->n_ins = k + 1;
+        nst_attrs_remove(&c->attrs, name);
+    }
+}
+
+/* Attributes axis and broadcast of old arithmetic: B's axes lie at axis.. of A's (by default the last ones). */
+ADAPT(broadcast)
+{
+    V a = in(c, 0), b = in(c, 1);
+    D shape[NST_MAX_RANK];
+    if (!attr_i(c, "broadcast") || !has_attr(c, "axis")) return;
+    int r = rank(c, a), at = norm_axis(c, attr_i(c, "axis"), r, true), n = rank(c, b);
+    if (at + n > r) {
+        fail(c, NST_E_SHAPE, "B has rank %d at axis %d of A's rank %d, allowed: to fit inside", n, at, r);
+        return;
+    }
+    for (int k = 0; k < r - at; k++) shape[k] = k < n ? dim(c, b, k) : num(c, 1);
+    c->ins[1] = reshape(c, b, r - at, shape);
+}
+
+/* PRelu: a slope of one axis belonged to the channels. */
+ADAPT(channel_slope)
+{
+    if (rank(c, in(c, 1)) == 1 && rank(c, in(c, 0)) > 1 && !is_num(c, dim(c, in(c, 1), 0), 1))
+        c->ins[1] = along(c, in(c, 1), 0, rank(c, in(c, 0)) - 1);
+}
+
+/* Softmax of old: all axes from axis on are one row.  Sets axes, which the lowering takes instead of axis. */
+ADAPT(coerce_2d)
+{
+    int r = rank(c, in(c, 0)), first = norm_axis(c, attr_i(c, "axis"), r, true);
+    int64_t *axes = NST_NEW_ARRAY(c->arena, int64_t, r - first);
+    for (int k = first; k < r; k++) axes[k - first] = k;
+    NstAttr a = {.name = "axes", .type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, .s = "", .ints = axes};
+    a.n = (size_t)(r - first);
+    nst_vec_push(c->arena, &c->attrs.list, a);
+}
+
+ADAPT(default_int)
+{
+    const char *name, *value;
+    NstAttr a = {.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT, .s = ""};
+    if (!next_pair(c, &arg, &name, &value) || has_attr(c, name)) return;
+    a.name = name;
+    NST_ASSERT(nst_parse_int(value, &a.i));
+    nst_vec_push(c->arena, &c->attrs.list, a);
+}
+
+ADAPT(rename)
+{
+    const char *old, *new_name;
+    NstAttr *a = next_pair(c, &arg, &old, &new_name) ? nst_attrs_find(&c->attrs, old) : NULL;
+    if (a) a->name = new_name;
+}
+
+ADAPT(drop_attr)
+{
+    nst_attrs_remove(&c->attrs, arg);
+}
+
+/* Cast's type by name. */
+ADAPT(cast_name)
+{
+    static const struct {
+        const char *name;
+        int type;
+    } names[] = {{"FLOAT", 1}, {"UINT8", 2}, {"INT8", 3},     {"UINT16", 4},  {"INT16", 5},   {"INT32", 6},
+                 {"INT64", 7}, {"BOOL", 9},  {"FLOAT16", 10}, {"DOUBLE", 11}, {"UINT32", 12}, {"UINT64", 13}};
+    NstAttr *a = nst_attrs_find(&c->attrs, "to");
+    for (size_t k = 0; a && k < sizeof names / sizeof *names; k++) {
+        if (strcmp(names[k].name, a->s) != 0) continue;
+        a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+        a->i = names[k].type;
+        return;
+    }
+    fail(c, NST_E_UNSUPPORTED, "casts to '%s' are not supported", a ? a->s : "");
+}
+
+/* Attribute is_test 0 asks for training. */
+ADAPT(only_test)
+{
+    if (has_attr(c, "is_test") && !attr_i(c, "is_test") && c->n_outs > 1)
+        fail(c, NST_E_UNSUPPORTED, "training (is_test 0) is not supported");
+}
+
+ADAPT(only_spatial)
+{
+    if (has_attr(c, "spatial") && !attr_i(c, "spatial"))
+        fail(c, NST_E_UNSUPPORTED, "statistics an element (spatial 0) are not supported");
+}
+
+ADAPT(only_first_output)
+{
+    for (int k = 1; k < c->n_outs; k++)
+        if (wants(c, k)) fail(c, NST_E_UNSUPPORTED, "output %d is an output of training: not supported", k);
+}

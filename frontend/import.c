@@ -1,0 +1,317 @@
+/* import.c: the graph of a model: inputs and initialisers, then each node through its row of the table, then outputs. */
+#include "frontend/import.h"
+
+#include "frontend/lower.h"
+#include "frontend/scope.h"
+
+typedef struct Import {
+    NstCtx *ctx;
+    NstArena *scratch; /* ends with the import */
+    NstGraph *graph;
+    NstModel *model;
+    const NstImportOptions *options;
+    NstBuild build;
+    NstShapeValues sizes;
+    NstScope scope;
+} Import;
+
+/* --- types ----------------------------------------------------------------------------------------------------- */
+
+/* The symbol of that name, made on first sight. */
+static NstDim symbol(Import *m, const char *name)
+{
+    NstDims *dims = m->graph->dims;
+    NstSym sym = nst_dims_find_sym(dims, name, strlen(name));
+    if (sym.i == 0) sym = nst_dims_new_sym(dims, NST_SYM_INPUT, name, 0, INT64_MAX);
+    return nst_dim_sym(dims, sym);
+}
+
+static const NstDeclaredInput *declared(const Import *m, const char *name)
+{
+    for (uint32_t k = 0; k < m->options->n_inputs; k++)
+        if (strcmp(m->options->input[k].name, name) == 0) return &m->options->input[k];
+    return NULL;
+}
+
+static NstStatus read_extent(Import *m, const char *name, int axis, const Onnx__TensorShapeProto__Dimension *d,
+                             NstDim *extent)
+{
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+        NST_CHECK(m->ctx, d->dim_value >= 0, NST_E_MODEL, "input '%s': extent %lld of axis %d, allowed: at least 0",
+                  name, (long long)d->dim_value, axis);
+        NST_CHECK(m->ctx, d->dim_value <= NST_MAX_TENSOR_BYTES, NST_E_LIMIT,
+                  "input '%s': extent %lld of axis %d, allowed: at most %lld", name, (long long)d->dim_value, axis,
+                  (long long)NST_MAX_TENSOR_BYTES);
+        *extent = nst_dim_const(m->graph->dims, d->dim_value);
+        return NST_OK;
+    }
+    bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param && *d->dim_param;
+    *extent = symbol(m, named ? d->dim_param : nst_format(m->scratch, "%s_d%d", name, axis));
+    return NST_OK;
+}
+
+/* What the caller declared for an input replaces the model's extents. */
+static NstStatus apply_declared(Import *m, const char *name, const NstDeclaredInput *by, int rank, NstDim *shape)
+{
+    NST_CHECK(m->ctx, rank == by->rank, NST_E_SHAPE, "input '%s': declared with rank %d, the model has %d", name,
+              by->rank, rank);
+    for (int k = 0; k < rank; k++) {
+        int64_t own;
+        if (by->shape[k] < 0) continue;
+        bool fits = !nst_dim_is_const(m->graph->dims, shape[k], &own) || own == by->shape[k];
+        NST_CHECK(m->ctx, fits, NST_E_SHAPE, "input '%s': declared with extent %lld at axis %d, the model has %lld",
+                  name, (long long)by->shape[k], k, (long long)own);
+        shape[k] = nst_dim_const(m->graph->dims, by->shape[k]);
+    }
+    return NST_OK;
+}
+
+static NstStatus read_tensor_type(Import *m, const char *name, const Onnx__TypeProto *proto, NstType *type)
+{
+    NST_CHECK(m->ctx, proto && proto->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET, NST_E_MODEL,
+              "input '%s': no type", name);
+    NST_CHECK(m->ctx, proto->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE, NST_E_UNSUPPORTED,
+              "input '%s': sequences, optionals, maps and sparse tensors are not supported", name);
+    const Onnx__TypeProto__Tensor *t = proto->tensor_type;
+    NstDtype dtype = nst_dtype_from_onnx(t->elem_type);
+    const NstDeclaredInput *by = declared(m, name);
+    NstDim shape[NST_MAX_RANK];
+    NST_CHECK(m->ctx, dtype != NST_DTYPE_NONE, NST_E_MODEL, "input '%s': element type %d, allowed: 1 to 26", name,
+              t->elem_type);
+    NST_CHECK(m->ctx, dtype != NST_STR, NST_E_UNSUPPORTED, "input '%s': string tensors are not supported", name);
+    NST_CHECK(m->ctx, t->shape || by, NST_E_UNSUPPORTED,
+              "input '%s': the model does not say its rank; declare its shape", name);
+    size_t rank = t->shape ? t->shape->n_dim : (size_t)by->rank;
+    NST_CHECK(m->ctx, rank <= NST_MAX_RANK, NST_E_LIMIT, "input '%s': rank %zu, allowed: at most %d", name, rank,
+              NST_MAX_RANK);
+    for (size_t k = 0; k < rank; k++) {
+        Onnx__TensorShapeProto__Dimension open = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__INIT;
+        NST_TRY(read_extent(m, name, (int)k, t->shape ? t->shape->dim[k] : &open, &shape[k]));
+    }
+    if (by) NST_TRY(apply_declared(m, name, by, (int)rank, shape));
+    *type = nst_tensor_type(m->graph->arena, dtype, (int)rank, shape);
+    return NST_OK;
+}
+
+/* --- inputs and initialisers ----------------------------------------------------------------------------------- */
+
+static bool is_overridable(const Import *m, const char *name)
+{
+    for (uint32_t k = 0; k < m->options->n_overridable; k++)
+        if (strcmp(m->options->overridable[k], name) == 0) return true;
+    return false;
+}
+
+static NstStatus import_initializers(Import *m, const Onnx__GraphProto *g)
+{
+    NST_CHECK(m->ctx, g->n_sparse_initializer == 0, NST_E_UNSUPPORTED, "graph: sparse initializers are not supported");
+    for (size_t k = 0; k < g->n_initializer; k++) {
+        const Onnx__TensorProto *t = g->initializer[k];
+        NstVal value = {0};
+        NST_CHECK(m->ctx, t->name && *t->name, NST_E_MODEL, "graph: initializer %zu has no name", k);
+        if (is_overridable(m, t->name)) continue;
+        NstWeight w;
+        NST_TRY(nst_weight_read(m->ctx, m->model, t, nst_format(m->scratch, "initializer '%s'", t->name), &w));
+        value = nst_build_const_view(&m->build, w.dtype, w.rank, w.shape, w.data, w.bytes);
+        NST_TRY(nst_build_status(&m->build));
+        nst_graph_value(m->graph, value)->name = nst_strdup(m->graph->arena, t->name);
+        NST_TRY(nst_scope_define(m->ctx, &m->scope, t->name, value, "an initializer"));
+    }
+    return NST_OK;
+}
+
+static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
+{
+    for (size_t k = 0; k < g->n_input; k++) {
+        const char *name = g->input[k]->name;
+        NstType type;
+        NST_CHECK(m->ctx, name && *name, NST_E_MODEL, "graph: input %zu has no name", k);
+        const NstScopeEntry *known = nst_scope_find(&m->scope, name);
+        if (known && strcmp(known->by, "an initializer") == 0) continue; /* its default is its value */
+        NST_TRY(read_tensor_type(m, name, g->input[k]->type, &type));
+        NstVal value = nst_build_param(&m->build, nst_strdup(m->graph->arena, name), type);
+        NST_TRY(nst_build_status(&m->build));
+        NST_TRY(nst_scope_define(m->ctx, &m->scope, name, value, "an input"));
+    }
+    for (uint32_t k = 0; k < m->options->n_overridable; k++)
+        NST_CHECK(m->ctx, nst_scope_find(&m->scope, m->options->overridable[k]), NST_E_NOT_FOUND,
+                  "initializer '%s' is no input of the graph and cannot be overridden", m->options->overridable[k]);
+    return NST_OK;
+}
+
+/* --- nodes ----------------------------------------------------------------------------------------------------- */
+
+/* The row of a node's operator in the version the model imports. */
+static NstStatus find_row(Import *m, const Onnx__NodeProto *node, const char *label, const NstOpRow **row)
+{
+    const char *domain = nst_onnx_domain(node->domain);
+    int64_t opset = nst_model_opset(m->model, domain);
+    const Onnx__ModelProto *proto = m->model->proto;
+    for (size_t k = 0; k < proto->n_functions; k++) {
+        const Onnx__FunctionProto *f = proto->functions[k];
+        bool same = f->name && strcmp(f->name, node->op_type) == 0 && strcmp(nst_onnx_domain(f->domain), domain) == 0;
+        NST_CHECK(m->ctx, !same, NST_E_UNSUPPORTED, "%s: functions of the model are not supported", label);
+    }
+    NST_CHECK(m->ctx, opset > 0 || strncmp(domain, "com.", 4) == 0, NST_E_MODEL,
+              "%s: domain '%s' is not imported by the model", label, domain);
+    *row = nst_op_find(domain, node->op_type, opset);
+    int first = nst_op_first_version(domain, node->op_type);
+    if (*row && (*row)->how == NST_ROW_GONE)
+        NST_FAIL(m->ctx, NST_E_MODEL, "%s: removed in version %d, the model imports opset %lld", label, (*row)->since,
+                 (long long)opset);
+    if (*row) return NST_OK;
+    if (first > 0)
+        NST_FAIL(m->ctx, NST_E_MODEL, "%s: exists from version %d on, the model imports opset %lld", label, first,
+                 (long long)opset);
+    if (strcmp(domain, "ai.onnx") == 0)
+        NST_FAIL(m->ctx, NST_E_MODEL, "%s: no operator '%s' in ai.onnx (opset %lld)", label, node->op_type,
+                 (long long)opset);
+    NST_FAIL(m->ctx, NST_E_UNSUPPORTED, "%s: operator '%s' of domain '%s' is not supported", label, node->op_type,
+             domain);
+}
+
+static NstStatus find_inputs(Import *m, const Onnx__NodeProto *node, NstLower *c)
+{
+    c->n_ins = (int)node->n_input;
+    c->ins = NST_NEW_ARRAY(m->scratch, NstVal, node->n_input + NST_MAX_FORMALS);
+    for (size_t k = 0; k < node->n_input; k++) {
+        if (!*node->input[k]) continue;
+        const NstScopeEntry *entry = nst_scope_find(&m->scope, node->input[k]);
+        NST_CHECK(m->ctx, entry && entry->value.i, NST_E_MODEL, "%s: input '%s' is not defined", c->label,
+                  node->input[k]);
+        c->ins[k] = entry->value;
+    }
+    while (c->n_ins > 0 && c->ins[c->n_ins - 1].i == 0) c->n_ins--;
+    return NST_OK;
+}
+
+static NstStatus check_node(Import *m, const NstOpRow *row, const NstLower *c)
+{
+    const NstType **types = NST_NEW_ARRAY(m->scratch, const NstType *, c->n_ins);
+    for (int k = 0; k < c->n_ins; k++)
+        if (c->ins[k].i) types[k] = nst_value_type(m->graph, c->ins[k]);
+    NstNodeShape shape = {c->label, types, c->n_ins, c->n_outs};
+    return nst_op_check(m->ctx, row, &shape);
+}
+
+/* Adapters up to the newest row, then its lowering. */
+static NstStatus run_row(Import *m, const NstOpRow *row, NstLower *c)
+{
+    for (; !row->newest; row--) {
+        if (row->how == NST_ROW_ADAPT) row->fn(c, row->arg);
+        NST_TRY(nst_build_status(&m->build));
+    }
+    nst_attrs_add_defaults(m->scratch, row, &c->attrs);
+    row->fn(c, row->arg);
+    return nst_build_status(&m->build);
+}
+
+static NstStatus define_outputs(Import *m, const Onnx__NodeProto *node, const NstLower *c)
+{
+    for (int k = 0; k < c->n_outs; k++) {
+        if (!c->wanted[k]) continue;
+        NST_CHECK(m->ctx, c->outs[k].i, NST_E_UNSUPPORTED, "%s: output %d ('%s') is not supported", c->label, k,
+                  node->output[k]);
+        NstValue *value = nst_graph_value(m->graph, c->outs[k]);
+        if (!value->name) value->name = nst_strdup(m->graph->arena, node->output[k]);
+        NST_TRY(nst_scope_define(m->ctx, &m->scope, node->output[k], c->outs[k], c->label));
+    }
+    return NST_OK;
+}
+
+static NstStatus import_node(Import *m, const Onnx__NodeProto *node)
+{
+    NST_CHECK(m->ctx, node->op_type && *node->op_type, NST_E_MODEL, "graph: a node without an operator");
+    const char *name = node->name && *node->name ? node->name : node->n_output > 0 ? node->output[0] : "";
+    const NstOpRow *row = NULL;
+    NstLower c = {.b = &m->build, .arena = m->scratch, .model = m->model, .sizes = &m->sizes};
+    c.label = nst_format(m->scratch, "%s '%.200s'", node->op_type, name);
+    NST_TRY(find_row(m, node, c.label, &row));
+    c.n_outs = (int)node->n_output;
+    NST_CHECK(m->ctx, nst_op_is_implemented(row), NST_E_UNSUPPORTED, "%s: operator %s-%d of %s is not supported",
+              c.label, row->name, row->since, row->domain);
+    NST_TRY(find_inputs(m, node, &c));
+    NST_TRY(nst_attrs_read(m->ctx, m->scratch, row, c.label, node, &c.attrs));
+    NST_TRY(check_node(m, row, &c));
+    c.outs = NST_NEW_ARRAY(m->scratch, NstVal, c.n_outs);
+    c.wanted = NST_NEW_ARRAY(m->scratch, bool, c.n_outs);
+    for (int k = 0; k < c.n_outs; k++) c.wanted[k] = *node->output[k] != '\0';
+    m->build.origin = nst_origin_of(m->graph->origins, nst_format(m->scratch, "%.200s (%s)", name, row->name));
+    NST_TRY(run_row(m, row, &c));
+    return define_outputs(m, node, &c);
+}
+
+/* --- outputs --------------------------------------------------------------------------------------------------- */
+
+/* What the model says about an output must not contradict what its nodes give. */
+static NstStatus check_declared_output(Import *m, const char *name, const Onnx__TypeProto *proto, NstVal value)
+{
+    if (!proto || proto->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return NST_OK;
+    const Onnx__TypeProto__Tensor *t = proto->tensor_type;
+    const NstType *type = nst_value_type(m->graph, value);
+    NstDtype dtype = nst_dtype_from_onnx(t->elem_type);
+    NST_CHECK(m->ctx, t->elem_type == 0 || dtype == type->dtype, NST_E_MODEL,
+              "output '%s': declared as %s, its nodes give %s", name, nst_dtype_info(dtype)->name,
+              nst_dtype_info(type->dtype)->name);
+    if (!t->shape) return NST_OK;
+    NST_CHECK(m->ctx, t->shape->n_dim == (size_t)type->rank, NST_E_MODEL,
+              "output '%s': declared with rank %zu, its nodes give %d", name, t->shape->n_dim, type->rank);
+    for (int k = 0; k < type->rank; k++) {
+        const Onnx__TensorShapeProto__Dimension *d = t->shape->dim[k];
+        int64_t own;
+        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) continue;
+        bool fits = !nst_dim_is_const(m->graph->dims, type->shape[k], &own) || own == d->dim_value;
+        NST_CHECK(m->ctx, fits, NST_E_MODEL, "output '%s': declared with extent %lld at axis %d, its nodes give %lld",
+                  name, (long long)d->dim_value, k, (long long)own);
+    }
+    return NST_OK;
+}
+
+static NstStatus import_outputs(Import *m, const Onnx__GraphProto *g)
+{
+    NstVal *value = NST_NEW_ARRAY(m->scratch, NstVal, g->n_output);
+    const char **names = NST_NEW_ARRAY(m->graph->arena, const char *, g->n_output);
+    NST_CHECK(m->ctx, g->n_output > 0, NST_E_MODEL, "graph: no outputs");
+    for (size_t k = 0; k < g->n_output; k++) {
+        const char *name = g->output[k]->name;
+        const NstScopeEntry *entry = name ? nst_scope_find(&m->scope, name) : NULL;
+        NST_CHECK(m->ctx, entry, NST_E_MODEL, "output '%s' is made by no node, input or initializer", name ? name : "");
+        NST_TRY(check_declared_output(m, name, g->output[k]->type, entry->value));
+        value[k] = entry->value;
+        names[k] = nst_strdup(m->graph->arena, name);
+    }
+    nst_build_results(&m->build, (uint32_t)g->n_output, value, names);
+    return nst_build_status(&m->build);
+}
+
+static NstStatus import_graph(Import *m)
+{
+    const Onnx__GraphProto *g = m->model->proto->graph;
+    NST_CHECK(m->ctx, g->n_node <= NST_MAX_NODES, NST_E_LIMIT, "graph: %zu nodes, allowed: at most %d", g->n_node,
+              NST_MAX_NODES);
+    uint32_t *order = NST_NEW_ARRAY(m->scratch, uint32_t, g->n_node);
+    NST_TRY(import_initializers(m, g));
+    NST_TRY(import_inputs(m, g));
+    NST_TRY(nst_scope_order(m->ctx, m->scratch, &m->scope, g, order));
+    for (size_t k = 0; k < g->n_node; k++) NST_TRY(import_node(m, g->node[order[k]]));
+    return import_outputs(m, g);
+}
+
+NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
+                          NstGraph **graph)
+{
+    static const NstImportOptions defaults = {0};
+    Import m = {.ctx = ctx, .scratch = nst_arena_new(ctx, arena), .options = options ? options : &defaults};
+    *graph = NULL;
+    NST_TRY(nst_model_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
+    const char *name = m.model->proto->graph->name;
+    m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
+    nst_build_init(&m.build, ctx, m.graph, NST_GRAPH_REGION);
+    nst_shape_values_init(&m.sizes, m.scratch, m.graph);
+    nst_scope_init(&m.scope, m.scratch);
+    NST_TRY(import_graph(&m));
+    nst_graph_sweep(m.graph);
+    nst_arena_free(m.scratch);
+    *graph = m.graph;
+    return NST_OK;
+}

@@ -1,0 +1,31 @@
+/* import.h: ONNX bytes -> graph of primitives. */
+#ifndef NST_FRONTEND_IMPORT_H
+#define NST_FRONTEND_IMPORT_H
+
+#include "ir/graph.h"
+
+/* Extents the caller states for an input; -1 leaves one as the model has it. */
+typedef struct NstDeclaredInput {
+    const char *name;
+    int rank;
+    const int64_t *shape;
+} NstDeclaredInput;
+
+typedef struct NstImportOptions {
+    const char *folder;             /* where external data lie; NULL: none allowed */
+    const char *const *overridable; /* initialisers that become inputs (they must be graph inputs in the model) */
+    uint32_t n_overridable;
+    const NstDeclaredInput *input;
+    uint32_t n_inputs;
+} NstImportOptions;
+
+/* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output
+ * names, open dims as INPUT symbols named as in the model ("N"), or "image_d0" where it has no name; nodes carry the ONNX
+ * node as origin.  options may be NULL.
+ * Owns: arena.  bytes are borrowed for the graph's life: large weights are views of them.
+ * Errors: NST_E_PARSE (bytes), NST_E_MODEL, NST_E_SHAPE, NST_E_TYPE (the model breaks a rule), NST_E_UNSUPPORTED (operator,
+ * version, IR version or opset not implemented), NST_E_LIMIT, NST_E_IO (external data); the text names node and value. */
+NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
+                          NstGraph **graph) NST_MUST_CHECK;
+
+#endif

@@ -1,0 +1,367 @@
+/* lower.c: the words of lower.h. */
+#include "frontend/lower.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+/* --- the node -------------------------------------------------------------------------------------------------- */
+
+V fail(NstLower *c, NstStatus status, const char *format, ...)
+{
+    char text[NST_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return nst_build_fail(c->b, status, "%s: %s", c->label, text);
+}
+
+bool has_attr(const NstLower *c, const char *name)
+{
+    return nst_attrs_find(&c->attrs, name) != NULL;
+}
+
+static const NstAttr *attr_of(NstLower *c, const char *name)
+{
+    static const NstAttr nothing = {.s = ""};
+    const NstAttr *a = nst_attrs_find(&c->attrs, name);
+    return a ? a : &nothing;
+}
+
+int64_t attr_i(NstLower *c, const char *name)
+{
+    return attr_of(c, name)->i;
+}
+
+double attr_f(NstLower *c, const char *name)
+{
+    return attr_of(c, name)->f;
+}
+
+const char *attr_s(NstLower *c, const char *name)
+{
+    return attr_of(c, name)->s;
+}
+
+bool attr_is(NstLower *c, const char *name, const char *text)
+{
+    return strcmp(attr_s(c, name), text) == 0;
+}
+
+const int64_t *attr_ints(NstLower *c, const char *name, int *n)
+{
+    const NstAttr *a = attr_of(c, name);
+    *n = (int)(a->n < INT16_MAX ? a->n : INT16_MAX);
+    return a->ints;
+}
+
+/* --- types and sizes ------------------------------------------------------------------------------------------- */
+
+const NstType *type(const NstLower *c, V v)
+{
+    static const NstType scalar = {.kind = NST_TYPE_TENSOR, .dtype = NST_F32};
+    return v.i == 0 || failed(c) ? &scalar : nst_value_type(c->b->graph, v);
+}
+
+D num(NstLower *c, int64_t value)
+{
+    return nst_dim_const(c->b->graph->dims, value);
+}
+
+D dim(NstLower *c, V v, int axis)
+{
+    const NstType *t = type(c, v);
+    return axis >= 0 && axis < t->rank ? t->shape[axis] : num(c, 1);
+}
+
+D add(NstLower *c, D a, D b)
+{
+    return nst_dim_add(c->b->graph->dims, a, b);
+}
+
+D sub(NstLower *c, D a, D b)
+{
+    return nst_dim_sub(c->b->graph->dims, a, b);
+}
+
+D mul(NstLower *c, D a, D b)
+{
+    return nst_dim_mul(c->b->graph->dims, a, b);
+}
+
+D minus1(NstLower *c, D a)
+{
+    return nst_dim_add_const(c->b->graph->dims, a, -1);
+}
+
+NstTruth compare(NstLower *c, D a, NstDimCompare op, D b)
+{
+    return nst_dim_compare(c->b->graph->dims, a, op, b);
+}
+
+D least(NstLower *c, D a, D b)
+{
+    NstTruth le = compare(c, a, NST_DIM_LE, b);
+    return le == NST_TRUE ? a : le == NST_FALSE ? b : nst_dim_min(c->b->graph->dims, a, b);
+}
+
+D most(NstLower *c, D a, D b)
+{
+    NstTruth ge = compare(c, a, NST_DIM_GE, b);
+    return ge == NST_TRUE ? a : ge == NST_FALSE ? b : nst_dim_max(c->b->graph->dims, a, b);
+}
+
+D product(NstLower *c, V v, int from, int to)
+{
+    D p = num(c, 1);
+    for (int k = from; k < to; k++) p = mul(c, p, dim(c, v, k));
+    return p;
+}
+
+bool known(NstLower *c, D a, int64_t *value)
+{
+    return nst_dim_is_const(c->b->graph->dims, a, value);
+}
+
+bool is_num(NstLower *c, D a, int64_t value)
+{
+    int64_t v;
+    return known(c, a, &v) && v == value;
+}
+
+int norm_axis(NstLower *c, int64_t axis, int rank, bool inclusive)
+{
+    int64_t last = rank - (inclusive ? 0 : 1), first = -rank;
+    if (axis < first || axis > last) {
+        fail(c, NST_E_MODEL, "axis %lld, allowed for rank %d: %lld to %lld", (long long)axis, rank, (long long)first,
+             (long long)last);
+        return 0;
+    }
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+bool has_axis(const Axes *axes, int axis)
+{
+    for (int k = 0; k < axes->n; k++)
+        if (axes->at[k] == axis) return true;
+    return false;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+Axes axes_of(NstLower *c, const int64_t *axis, int n, int rank)
+{
+    Axes axes = {0};
+    for (int k = 0; k < n; k++) {
+        int a = norm_axis(c, axis[k], rank, false);
+        if (has_axis(&axes, a) || axes.n == NST_MAX_RANK) {
+            fail(c, NST_E_MODEL, "axis %lld stands there twice", (long long)axis[k]);
+            return axes;
+        }
+        axes.at[axes.n++] = a;
+    }
+    qsort(axes.at, (size_t)axes.n, sizeof *axes.at, by_value);
+    return axes;
+}
+
+Axes axes_from(int first, int last)
+{
+    Axes axes = {0};
+    for (int k = first; k < last; k++) axes.at[axes.n++] = k;
+    return axes;
+}
+
+const int64_t *const_ints(NstLower *c, int k, const char *what, int *n)
+{
+    *n = -1;
+    if (!has(c, k) || failed(c)) return NULL;
+    NstShapeValue is = nst_shape_value(c->sizes, in(c, k));
+    int64_t *ints = NST_NEW_ARRAY(c->arena, int64_t, is.n > 0 ? is.n : 0);
+    *n = 0;
+    for (int j = 0; j < is.n; j++)
+        if (!known(c, is.dim[j], &ints[j])) is.n = -1;
+    if (is.n < 0)
+        fail(c, NST_E_UNSUPPORTED, "%s is computed at run time: not supported, allowed: a constant", what);
+    else
+        *n = is.n;
+    return ints;
+}
+
+const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
+{
+    *n = -1;
+    if (!has(c, k) || failed(c)) return NULL;
+    NstShapeValue is = nst_shape_value(c->sizes, in(c, k));
+    *n = 0;
+    if (is.n >= 0) {
+        *n = is.n;
+        return is.dim;
+    }
+    int64_t count;
+    if (rank(c, in(c, k)) > 1 || !known(c, product(c, in(c, k), 0, rank(c, in(c, k))), &count) ||
+        count > NST_MAX_RANK) {
+        fail(c, NST_E_UNSUPPORTED, "the number of entries of %s is not known: not supported", what);
+        return NULL;
+    }
+    D *dims = NST_NEW_ARRAY(c->arena, D, count);
+    for (int j = 0; j < count; j++) {
+        V one = rank(c, in(c, k)) == 0 ? in(c, k) : drop_axis(c, slice1(c, in(c, k), 0, num(c, j), 1, num(c, 1)), 0);
+        dims[j] = nst_build_value_dim(c->b, one, NULL, lo, INT64_MAX);
+    }
+    nst_shape_value_set(c->sizes, in(c, k), (NstShapeValue){(int)count, dims});
+    *n = (int)count;
+    return dims;
+}
+
+/* --- values ---------------------------------------------------------------------------------------------------- */
+
+V number(NstLower *c, NstDtype dtype, double value)
+{
+    NstScalar from = {.f = value};
+    return nst_build_splat(c->b, dtype, 0, NULL, nst_scalar_convert(dtype, NST_F64, from, false));
+}
+
+V size_value(NstLower *c, D dim)
+{
+    int64_t value;
+    if (known(c, dim, &value)) return nst_build_splat(c->b, NST_I64, 0, NULL, (NstScalar){.i = value});
+    return nst_build_dim_value(c->b, dim);
+}
+
+V mapn(NstLower *c, const char *formula, int n, const V *x)
+{
+    NstFormulaWord word[16];
+    uint32_t n_words = 0;
+    NstExprs *exprs = c->b->graph->exprs;
+    if (failed(c)) return (V){0};
+    for (uint32_t k = 0; k < c->attrs.list.n && n_words < 16; k++) {
+        const NstAttr *a = &c->attrs.list.at[k];
+        bool is_float = a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+        if (!is_float && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT) continue;
+        word[n_words].name = nst_format(c->arena, "@%s", a->name);
+        word[n_words++].value = is_float ? nst_expr_float(exprs, NST_F64, a->f) : nst_expr_int(exprs, NST_I64, a->i);
+    }
+    return nst_build_map(c->b, formula, (uint32_t)n, x, word, n_words);
+}
+
+V convert(NstLower *c, V x, NstDtype to)
+{
+    return nst_build_convert(c->b, x, to, false);
+}
+
+V widen(NstLower *c, V x)
+{
+    NstDtype own = dtype(c, x);
+    return nst_dtype_is_float(own) ? convert(c, x, nst_dtype_info(own)->compute) : x;
+}
+
+V reduce(NstLower *c, const char *combine, V x, Axes axes, bool keep)
+{
+    return axes.n == 0 ? x : nst_build_reduce(c->b, x, combine, axes.n, axes.at, keep);
+}
+
+V reshape(NstLower *c, V x, int rank, const D *shape)
+{
+    return nst_build_reshape(c->b, x, rank, shape);
+}
+
+V permute(NstLower *c, V x, const int *order)
+{
+    return nst_build_permute(c->b, x, order);
+}
+
+V expand(NstLower *c, V x, int rank, const D *shape)
+{
+    return nst_build_expand(c->b, x, rank, shape);
+}
+
+V contract(NstLower *c, const char *equation, V a, V b)
+{
+    V x[2] = {a, b};
+    return nst_build_contract(c->b, equation, 2, x, NST_DTYPE_NONE);
+}
+
+V concat(NstLower *c, int n, const V *x, int axis)
+{
+    return nst_build_concat(c->b, (uint32_t)n, x, axis);
+}
+
+V gather(NstLower *c, V data, V index, int axis, NstIndexMode mode)
+{
+    return nst_build_gather(c->b, data, index, axis, 0, mode);
+}
+
+/* Reshapes x so that axes axis..axis+n_old-1 become the n_new given. */
+static V replace_axes(NstLower *c, V x, int axis, int n_old, int n_new, const D *extent)
+{
+    D shape[NST_MAX_RANK + 2];
+    int r = rank(c, x), n = 0;
+    if (failed(c)) return (V){0};
+    if (r - n_old + n_new > NST_MAX_RANK)
+        return fail(c, NST_E_LIMIT, "rank %d, allowed: at most %d", r - n_old + n_new, NST_MAX_RANK);
+    for (int k = 0; k < axis && k < r; k++) shape[n++] = dim(c, x, k);
+    for (int k = 0; k < n_new; k++) shape[n++] = extent[k];
+    for (int k = axis + n_old; k < r; k++) shape[n++] = dim(c, x, k);
+    return reshape(c, x, n, shape);
+}
+
+V split_axis(NstLower *c, V x, int axis, int64_t g)
+{
+    D extent[2] = {num(c, g), nst_dim_floordiv(c->b->graph->dims, dim(c, x, axis), num(c, g))};
+    return replace_axes(c, x, axis, 1, 2, extent);
+}
+
+V merge_axes(NstLower *c, V x, int axis)
+{
+    D extent = mul(c, dim(c, x, axis), dim(c, x, axis + 1));
+    return replace_axes(c, x, axis, 2, 1, &extent);
+}
+
+V drop_axis(NstLower *c, V x, int axis)
+{
+    return replace_axes(c, x, axis, 1, 0, NULL);
+}
+
+V insert_axis(NstLower *c, V x, int axis)
+{
+    D one = num(c, 1);
+    return replace_axes(c, x, axis, 0, 1, &one);
+}
+
+V slice1(NstLower *c, V x, int axis, D start, int64_t step, D size)
+{
+    D starts[NST_MAX_RANK], sizes[NST_MAX_RANK];
+    int64_t steps[NST_MAX_RANK];
+    for (int k = 0; k < rank(c, x); k++) {
+        starts[k] = k == axis ? start : num(c, 0);
+        sizes[k] = k == axis ? size : dim(c, x, k);
+        steps[k] = k == axis ? step : 1;
+    }
+    return nst_build_slice(c->b, x, starts, steps, sizes);
+}
+
+V along(NstLower *c, V vector, int axis, int rank_wanted)
+{
+    D shape[NST_MAX_RANK];
+    if (failed(c) || rank_wanted > NST_MAX_RANK) return (V){0};
+    for (int k = 0; k < rank_wanted; k++) shape[k] = k == axis ? dim(c, vector, 0) : num(c, 1);
+    return reshape(c, vector, rank_wanted, shape);
+}
+
+V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what)
+{
+    NstWeight w;
+    if (failed(c)) return (V){0};
+    NstStatus status = nst_weight_read(c->b->ctx, c->model, tensor, nst_format(c->arena, "%s: %s", c->label, what), &w);
+    if (status != NST_OK) return c->b->status = status, (V){0};
+    return nst_build_const_view(c->b, w.dtype, w.rank, w.shape, w.data, w.bytes);
+}
+
+LOWER(map)
+{
+    int n = c->n_ins;
+    out(c, 0, mapn(c, arg, n, c->ins));
+}

@@ -1,0 +1,305 @@
+/* conv.c: convolutions and pools: a sliding view, then a contraction or reduction over its kernel axes. */
+#include "frontend/lower.h"
+
+#include <math.h>
+
+#define MAX_SPATIAL 6
+
+/* How a kernel slides over the spatial axes of [N, C, spatial...]. */
+typedef struct Geometry {
+    int n; /* spatial axes */
+    D size[MAX_SPATIAL], lo[MAX_SPATIAL], hi[MAX_SPATIAL];
+    int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
+    D more[MAX_SPATIAL]; /* extra padding behind hi that ceil_mode asks for */
+} Geometry;
+
+/* An attribute with an entry a spatial axis, or `otherwise` for each. */
+static bool spatial_ints(NstLower *c, const char *name, int n, int64_t otherwise, int64_t at_least, int64_t *value)
+{
+    int count;
+    const int64_t *list = attr_ints(c, name, &count);
+    if (count != 0 && count != n) fail(c, NST_E_MODEL, "%s has %d entries, allowed: %d", name, count, n);
+    for (int k = 0; k < n && !failed(c); k++) {
+        value[k] = count ? list[k] : otherwise;
+        if (value[k] < at_least || value[k] > INT32_MAX)
+            fail(c, NST_E_MODEL, "%s has entry %lld, allowed: %lld to %d", name, (long long)value[k],
+                 (long long)at_least, INT32_MAX);
+    }
+    return !failed(c);
+}
+
+/* (k - 1) * dilation + 1 */
+static D reach(NstLower *c, const Geometry *q, int k)
+{
+    return add(c, mul(c, minus1(c, q->size[k]), num(c, q->dilation[k])), num(c, 1));
+}
+
+/* Padding of auto_pad SAME_*: the output has ceil(n / stride) entries. */
+static void pad_same(NstLower *c, V x, Geometry *q, bool upper)
+{
+    NstDims *dims = c->b->graph->dims;
+    for (int k = 0; k < q->n; k++) {
+        D n = dim(c, x, k + 2), outs = nst_dim_ceildiv(dims, n, num(c, q->stride[k]));
+        D all = add(c, mul(c, minus1(c, outs), num(c, q->stride[k])), sub(c, reach(c, q, k), n));
+        all = most(c, all, num(c, 0));
+        D half = nst_dim_floordiv(dims, all, num(c, 2));
+        q->lo[k] = upper ? half : sub(c, all, half);
+        q->hi[k] = sub(c, all, q->lo[k]);
+    }
+}
+
+/* Resolves strides, dilations and padding; the kernel's sizes are there. */
+static bool geometry(NstLower *c, V x, Geometry *q)
+{
+    int n;
+    const int64_t *pads = attr_ints(c, "pads", &n);
+    const char *mode = attr_s(c, "auto_pad");
+    if (!spatial_ints(c, "strides", q->n, 1, 1, q->stride) || !spatial_ints(c, "dilations", q->n, 1, 1, q->dilation))
+        return false;
+    bool explicit = *mode == '\0' || strcmp(mode, "NOTSET") == 0;
+    if (explicit && n != 0 && n != 2 * q->n) fail(c, NST_E_MODEL, "pads has %d entries, allowed: %d", n, 2 * q->n);
+    for (int k = 0; k < q->n && !failed(c); k++) {
+        q->lo[k] = num(c, explicit && n ? pads[k] : 0);
+        q->hi[k] = num(c, explicit && n ? pads[k + q->n] : 0);
+        q->more[k] = num(c, 0);
+        if (explicit && n && (pads[k] < 0 || pads[k + q->n] < 0 || pads[k] > INT32_MAX || pads[k + q->n] > INT32_MAX))
+            fail(c, NST_E_MODEL, "pads has entry %lld, allowed: 0 to %d",
+                 (long long)(pads[k] < 0 || pads[k] > INT32_MAX ? pads[k] : pads[k + q->n]), INT32_MAX);
+    }
+    if (failed(c)) return false;
+    if (strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0)
+        pad_same(c, x, q, strcmp(mode, "SAME_UPPER") == 0);
+    else if (!explicit && strcmp(mode, "VALID") != 0)
+        fail(c, NST_E_MODEL, "auto_pad '%s', allowed: NOTSET, SAME_UPPER, SAME_LOWER, VALID", mode);
+    return !failed(c);
+}
+
+/* The view [batch axes..., out..., kernel...] of x, whose spatial axes begin at `first`. */
+static V slide(NstLower *c, V x, int first, const Geometry *q, V padding)
+{
+    NstWindowAxis w[MAX_SPATIAL];
+    if (rank(c, x) + q->n > NST_MAX_RANK) return fail(c, NST_E_LIMIT, "%d spatial axes are too many", q->n);
+    for (int k = 0; k < q->n; k++)
+        w[k] = (NstWindowAxis){first + k,      q->size[k], q->stride[k],
+                               q->dilation[k], q->lo[k],   add(c, q->hi[k], q->more[k])};
+    return nst_build_window(c->b, x, q->n, w, padding);
+}
+
+/* --- convolution ----------------------------------------------------------------------------------------------- */
+
+/* Ranks and channels of X[N, g*C, ...] and W, whose channel axis is w_axis and holds C (or, transposed, g*C). */
+static bool check_conv(NstLower *c, V x, V w, int64_t g, bool transposed)
+{
+    int r = rank(c, x);
+    int64_t channels, wanted;
+    if (failed(c)) return false;
+    if (r < 3 || r > MAX_SPATIAL + 2 || rank(c, w) != r)
+        fail(c, NST_E_SHAPE, "X has rank %d, W %d, allowed: equal, 3 to %d", r, rank(c, w), MAX_SPATIAL + 2);
+    else if (g < 1 || g > INT32_MAX)
+        fail(c, NST_E_MODEL, "group %lld, allowed: at least 1", (long long)g);
+    else if (known(c, dim(c, x, 1), &channels) && known(c, dim(c, w, transposed ? 0 : 1), &wanted)) {
+        if (channels % g != 0 || channels / (transposed ? 1 : g) != wanted)
+            fail(c, NST_E_SHAPE, "W has %lld input channels, X has %lld/group %lld = %lld", (long long)wanted,
+                 (long long)channels, (long long)g, (long long)(channels / g));
+        else if (known(c, dim(c, w, 0), &wanted) && wanted % g != 0)
+            fail(c, NST_E_SHAPE, "W has %lld output channels, allowed: a multiple of group %lld", (long long)wanted,
+                 (long long)g);
+    }
+    return !failed(c);
+}
+
+/* kernel_shape, where given, repeats what W's shape says. */
+static bool kernel_sizes(NstLower *c, V w, Geometry *q)
+{
+    int n;
+    const int64_t *given = attr_ints(c, "kernel_shape", &n);
+    q->n = rank(c, w) - 2;
+    for (int k = 0; k < q->n; k++) {
+        int64_t own;
+        q->size[k] = dim(c, w, k + 2);
+        if (n > 0 && (n != q->n || (known(c, q->size[k], &own) && own != given[k])))
+            fail(c, NST_E_SHAPE, "kernel_shape does not agree with W's extent %d", k + 2);
+    }
+    return !failed(c);
+}
+
+/* "n[g]cyxuv,[g]fcuv->n[g]fyx"; transposed: W is "[g]cfuv". */
+static const char *conv_equation(NstLower *c, int n, bool grouped, bool transposed)
+{
+    static const char outs[] = "uvwxyz", kernel[] = "opqrst";
+    const char *g = grouped ? "g" : "";
+    return nst_format(c->arena, "n%sc%.*s%.*s,%s%s%.*s->n%sf%.*s", g, n, outs, n, kernel, g, transposed ? "cf" : "fc",
+                      n, kernel, g, n, outs);
+}
+
+/* Adds B[F] at axis 1. */
+static V add_channel(NstLower *c, V y, V bias)
+{
+    return bias.i == 0 ? y : map(c, "a + b", y, along(c, bias, 1, rank(c, y)));
+}
+
+/* X[N, g*C, sp...]  W[g*F, C, k...]  ->  Y[N, g*F, o...]; any spatial rank. */
+LOWER(conv)
+{
+    V x = in(c, 0), w = in(c, 1);
+    int64_t g = attr_i(c, "group");
+    Geometry q = {0};
+    if (!check_conv(c, x, w, g, false) || !kernel_sizes(c, w, &q) || !geometry(c, x, &q)) return;
+    bool grouped = g > 1;
+    if (grouped) x = split_axis(c, x, 1, g), w = split_axis(c, w, 0, g);
+    V y = contract(c, conv_equation(c, q.n, grouped, false), slide(c, x, 2 + grouped, &q, (V){0}), w);
+    if (grouped) y = merge_axes(c, y, 1);
+    out(c, 0, add_channel(c, y, in(c, 2)));
+}
+
+/* Padding of a transposed convolution: what output_shape or auto_pad ask for, else pads; more = output_padding. */
+static void transposed_padding(NstLower *c, V x, Geometry *q)
+{
+    int64_t extra[MAX_SPATIAL];
+    int n;
+    const int64_t *wanted = attr_ints(c, "output_shape", &n);
+    bool upper = attr_is(c, "auto_pad", "SAME_UPPER"), same = upper || attr_is(c, "auto_pad", "SAME_LOWER");
+    if (!spatial_ints(c, "output_padding", q->n, 0, 0, extra)) return;
+    if (n != 0 && n != q->n) fail(c, NST_E_MODEL, "output_shape has %d entries, allowed: %d", n, q->n);
+    for (int k = 0; k < q->n && !failed(c); k++) {
+        D size = dim(c, x, k + 2), full = add(c, mul(c, minus1(c, size), num(c, q->stride[k])), reach(c, q, k));
+        full = add(c, full, num(c, extra[k]));
+        q->more[k] = num(c, extra[k]);
+        if (n == 0 && !same) continue;
+        D all = sub(c, full, n ? num(c, wanted[k]) : mul(c, size, num(c, q->stride[k])));
+        D half = nst_dim_floordiv(c->b->graph->dims, all, num(c, 2));
+        q->lo[k] = upper ? half : sub(c, all, half);
+        q->hi[k] = sub(c, all, q->lo[k]);
+    }
+}
+
+/* W mirrored along its kernel axes. */
+static V mirror(NstLower *c, V w)
+{
+    for (int k = 2; k < rank(c, w); k++) w = slice1(c, w, k, minus1(c, dim(c, w, k)), -1, dim(c, w, k));
+    return w;
+}
+
+/* X[N, g*C, ...]  W[g*C, F, k...]: a convolution of X with stride - 1 zeros between its elements and W mirrored. */
+LOWER(conv_transpose)
+{
+    V x = in(c, 0), w = in(c, 1);
+    int64_t g = attr_i(c, "group"), interior[MAX_SPATIAL + 2] = {0};
+    Geometry q = {0};
+    D lo[MAX_SPATIAL + 2], hi[MAX_SPATIAL + 2];
+    if (!check_conv(c, x, w, g, true) || !kernel_sizes(c, w, &q)) return;
+    NstAttr *mode = nst_attrs_find(&c->attrs, "auto_pad");
+    const char *asked = mode->s;
+    mode->s = strncmp(asked, "SAME", 4) == 0 ? "VALID" : asked; /* SAME means the output's size here */
+    if (!geometry(c, x, &q)) return;
+    mode->s = asked;
+    transposed_padding(c, x, &q);
+    if (failed(c)) return;
+    for (int k = 0; k < q.n + 2; k++) lo[k] = hi[k] = num(c, 0);
+    for (int k = 0; k < q.n; k++) {
+        lo[k + 2] = sub(c, minus1(c, reach(c, &q, k)), q.lo[k]);
+        hi[k + 2] = add(c, sub(c, minus1(c, reach(c, &q, k)), q.hi[k]), q.more[k]);
+        interior[k + 2] = q.stride[k] - 1;
+        q.stride[k] = 1;
+        q.lo[k] = q.hi[k] = q.more[k] = num(c, 0);
+    }
+    x = nst_build_pad(c->b, x, lo, hi, interior, NST_PAD_CONSTANT, (V){0});
+    w = mirror(c, w);
+    bool grouped = g > 1;
+    if (grouped) x = split_axis(c, x, 1, g), w = split_axis(c, w, 0, g);
+    V y = contract(c, conv_equation(c, q.n, grouped, true), slide(c, x, 2 + grouped, &q, (V){0}), w);
+    if (grouped) y = merge_axes(c, y, 1);
+    out(c, 0, add_channel(c, y, in(c, 2)));
+}
+
+/* --- pools ----------------------------------------------------------------------------------------------------- */
+
+/* ceil_mode: the last window may reach past the padding, if it begins before the padding on the right. */
+static void round_up(NstLower *c, V x, Geometry *q)
+{
+    NstDims *dims = c->b->graph->dims;
+    for (int k = 0; k < q->n; k++) {
+        D n = dim(c, x, k + 2), step = num(c, q->stride[k]), padded = add(c, n, add(c, q->lo[k], q->hi[k]));
+        D last = nst_dim_ceildiv(dims, sub(c, padded, reach(c, q, k)), step); /* windows - 1, rounded up */
+        last = least(c, last, nst_dim_floordiv(dims, minus1(c, add(c, n, q->lo[k])), step)); /* begins inside */
+        D need = add(c, mul(c, last, step), reach(c, q, k));
+        q->more[k] = sub(c, need, padded);
+    }
+}
+
+static bool pool_geometry(NstLower *c, V x, Geometry *q)
+{
+    int64_t size[MAX_SPATIAL];
+    q->n = rank(c, x) - 2;
+    if (failed(c)) return false;
+    if (q->n < 1 || q->n > MAX_SPATIAL)
+        fail(c, NST_E_SHAPE, "X has rank %d, allowed: 3 to %d", q->n + 2, MAX_SPATIAL + 2);
+    if (failed(c) || !spatial_ints(c, "kernel_shape", q->n, 1, 1, size)) return false;
+    for (int k = 0; k < q->n; k++) q->size[k] = num(c, size[k]);
+    if (!geometry(c, x, q)) return false;
+    if (attr_i(c, "ceil_mode") && strncmp(attr_s(c, "auto_pad"), "SAME", 4) != 0) round_up(c, x, q);
+    return !failed(c);
+}
+
+/* The least value of a type. */
+static V lowest(NstLower *c, NstDtype t)
+{
+    return number(c, t,
+                  nst_dtype_is_float(t)    ? -INFINITY
+                  : nst_dtype_is_signed(t) ? -ldexp(1, nst_dtype_info(t)->bits - 1)
+                                           : 0);
+}
+
+LOWER(max_pool)
+{
+    V x = in(c, 0);
+    Geometry q = {0};
+    if (wants(c, 1)) fail(c, NST_E_UNSUPPORTED, "output Indices is not supported");
+    if (!pool_geometry(c, x, &q)) return;
+    V view = slide(c, x, 2, &q, lowest(c, dtype(c, x)));
+    out(c, 0, reduce(c, "max(a, b)", view, axes_from(q.n + 2, 2 * q.n + 2), DROP));
+}
+
+/* How many elements each window averages: [1, 1, out...]. */
+static V window_count(NstLower *c, V x, const Geometry *q, bool include_pad)
+{
+    D shape[MAX_SPATIAL + 2], lo[MAX_SPATIAL + 2], hi[MAX_SPATIAL + 2];
+    Geometry own = *q;
+    for (int k = 0; k < q->n + 2; k++) {
+        shape[k] = k < 2 ? num(c, 1) : dim(c, x, k);
+        lo[k] = k < 2 || !include_pad ? num(c, 0) : q->lo[k - 2];
+        hi[k] = k < 2 || !include_pad ? num(c, 0) : q->hi[k - 2];
+    }
+    for (int k = 0; k < q->n && include_pad; k++) own.lo[k] = own.hi[k] = num(c, 0);
+    V one = number(c, dtype(c, x), 1);
+    V ones = nst_build_pad(c->b, expand(c, one, q->n + 2, shape), lo, hi, NULL, NST_PAD_CONSTANT, one);
+    return reduce(c, "a + b", slide(c, ones, 2, &own, (V){0}), axes_from(q->n + 2, 2 * q->n + 2), DROP);
+}
+
+LOWER(average_pool)
+{
+    V x = widen(c, in(c, 0));
+    Geometry q = {0};
+    if (!pool_geometry(c, x, &q)) return;
+    bool plain = true; /* all windows lie inside */
+    int64_t size, count = 1;
+    for (int k = 0; k < q.n; k++) {
+        plain = plain && is_num(c, q.lo[k], 0) && is_num(c, q.hi[k], 0) && is_num(c, q.more[k], 0);
+        if (known(c, q.size[k], &size)) count *= size;
+    }
+    V sum = reduce(c, "a + b", slide(c, x, 2, &q, (V){0}), axes_from(q.n + 2, 2 * q.n + 2), DROP);
+    V n = plain ? number(c, dtype(c, x), (double)count) : window_count(c, x, &q, attr_i(c, "count_include_pad") != 0);
+    out(c, 0, convert(c, map(c, "a / b", sum, n), dtype(c, in(c, 0))));
+}
+
+/* arg: "combine | after" with b = the number of elements. */
+LOWER(global_pool)
+{
+    const char *bar = strchr(arg, '|');
+    V x = widen(c, in(c, 0));
+    int r = rank(c, x);
+    if (r < 2) fail(c, NST_E_SHAPE, "X has rank %d, allowed: at least 2", r);
+    V y = reduce(c, nst_copy_text(c->arena, arg, (size_t)(bar - arg)), x, axes_from(2, r), KEEP);
+    if (strchr(bar, 'b')) y = map(c, bar + 1, y, convert(c, size_value(c, product(c, x, 2, r)), dtype(c, x)));
+    out(c, 0, convert(c, y, dtype(c, in(c, 0))));
+}

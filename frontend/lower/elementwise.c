@@ -1,0 +1,119 @@
+/* elementwise.c: operators that work on one element at a time and are no plain formula of their table row. */
+#include "frontend/lower.h"
+
+/* The formula on floats, for operators that allow integers too: computed in f32 (or the float's own type), result
+ * truncated back. */
+LOWER(via_float)
+{
+    V x = in(c, 0);
+    NstDtype own = dtype(c, x);
+    if (!nst_dtype_is_float(own)) x = convert(c, x, nst_dtype_info(own)->bytes < 4 ? NST_F32 : NST_F64);
+    out(c, 0, convert(c, map(c, arg, x), own));
+}
+
+/* x * Phi(x); the tanh form is the published approximation, not an error. */
+LOWER(gelu)
+{
+    V x = in(c, 0);
+    out(c, 0,
+        attr_is(c, "approximate", "tanh") ? map(c, "0.5*a*(1 + tanh(0.7978845608028654*(a + 0.044715*a*a*a)))", x)
+                                          : map(c, "0.5*a*(1 + erf(a*0.7071067811865476))", x));
+}
+
+LOWER(is_inf)
+{
+    bool positive = attr_i(c, "detect_positive") != 0, negative = attr_i(c, "detect_negative") != 0;
+    out(c, 0,
+        map(c,
+            positive && negative ? "isinf(a)"
+            : positive           ? "isinf(a) & a > 0"
+                                 : "isinf(a) & a < 0 & !isnan(a)",
+            in(c, 0)));
+    if (!positive && !negative) out(c, 0, map(c, "a != a & a == a", in(c, 0)));
+}
+
+LOWER(mod)
+{
+    bool is_float = nst_dtype_is_float(dtype(c, in(c, 0)));
+    if (is_float && !attr_i(c, "fmod")) fail(c, NST_E_MODEL, "fmod is 0, allowed for floats: 1");
+    out(c, 0, map(c, attr_i(c, "fmod") ? "rem(a, b)" : "mod(a, b)", in(c, 0), in(c, 1)));
+}
+
+/* The base's type is the result's.  Integer bases go through f64. */
+LOWER(pow)
+{
+    V x = in(c, 0), y = in(c, 1);
+    NstDtype own = dtype(c, x), compute = nst_dtype_is_float(own) ? nst_dtype_info(own)->compute : NST_F64;
+    out(c, 0, convert(c, map(c, "pow(a, b)", convert(c, x, compute), convert(c, y, compute)), own));
+}
+
+/* The slope broadcasts to x only: its rank is at most x's. */
+LOWER(prelu)
+{
+    out(c, 0, map(c, "a < 0 ? a * b : a", in(c, 0), in(c, 1)));
+}
+
+LOWER(bit_shift)
+{
+    out(c, 0, map(c, attr_is(c, "direction", "LEFT") ? "a << b" : "a >> b", in(c, 0), in(c, 1)));
+}
+
+/* "step" or "step | after": folds any number of inputs from the left; after has b = their number. */
+LOWER(variadic)
+{
+    const char *bar = strchr(arg, '|');
+    const char *step = bar ? nst_copy_text(c->arena, arg, (size_t)(bar - arg)) : arg;
+    V x = bar ? widen(c, in(c, 0)) : in(c, 0);
+    for (int k = 1; k < c->n_ins; k++) x = map(c, step, x, in(c, k));
+    if (bar) x = convert(c, map(c, bar + 1, x, number(c, dtype(c, x), c->n_ins)), dtype(c, in(c, 0)));
+    out(c, 0, x);
+}
+
+LOWER(clip)
+{
+    V x = in(c, 0);
+    if (has(c, 1)) x = map(c, "max(a, b)", x, in(c, 1));
+    if (has(c, 2)) x = map(c, "min(a, b)", x, in(c, 2));
+    out(c, 0, x);
+}
+
+LOWER(identity)
+{
+    out(c, 0, in(c, 0));
+}
+
+/* As in inference: the input itself, and a mask of true. */
+LOWER(dropout)
+{
+    int n;
+    const int64_t *training = const_ints(c, 2, "training_mode", &n);
+    if (n > 0 && training[0]) fail(c, NST_E_UNSUPPORTED, "training is not supported");
+    out(c, 0, in(c, 0));
+    if (wants(c, 1)) out(c, 1, expand(c, number(c, NST_BOOL, 1), rank(c, in(c, 0)), type(c, in(c, 0))->shape));
+}
+
+static NstDtype target_type(NstLower *c, int64_t code)
+{
+    NstDtype to = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
+    if (to == NST_DTYPE_NONE) fail(c, NST_E_MODEL, "type %lld, allowed: 1 to 26", (long long)code);
+    return to == NST_DTYPE_NONE ? NST_F32 : to;
+}
+
+/* Only the 8- and 4-bit floats saturate; integers wrap. */
+static V cast_to(NstLower *c, V x, NstDtype to)
+{
+    bool small = nst_dtype_is_float(to) && nst_dtype_info(to)->bits <= 8;
+    if (to == NST_STR || dtype(c, x) == NST_STR)
+        return fail(c, NST_E_UNSUPPORTED, "casts of strings are not supported");
+    return nst_build_convert(c->b, x, to, small && attr_i(c, "saturate") != 0);
+}
+
+LOWER(cast)
+{
+    out(c, 0, cast_to(c, in(c, 0), target_type(c, attr_i(c, "to"))));
+}
+
+LOWER(cast_like)
+{
+    out(c, 0, cast_to(c, in(c, 0), dtype(c, in(c, 1))));
+}

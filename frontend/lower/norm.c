@@ -1,0 +1,82 @@
+/* norm.c: softmax and normalisations.  Narrow floats are computed in f32 and rounded once. */
+#include "frontend/lower.h"
+
+/* arg "log": LogSoftmax.  Over axis, or over the axes an adapter gave. */
+LOWER(softmax)
+{
+    V x = widen(c, in(c, 0));
+    int n, r = rank(c, x);
+    const int64_t *list = attr_ints(c, "axes", &n);
+    int64_t axis = attr_i(c, "axis");
+    Axes ax = has_attr(c, "axes") ? axes_of(c, list, n, r) : axes_of(c, &axis, 1, r);
+    V d = map(c, "a - b", x, reduce(c, "max(a, b)", x, ax, KEEP)); /* d <= 0: exp cannot overflow */
+    V e = map(c, "exp(a)", d), s = reduce(c, "a + b", e, ax, KEEP);
+    V y = strcmp(arg, "log") == 0 ? map(c, "a - log(b)", d, s) : map(c, "a * b", e, map(c, "1 / a", s));
+    out(c, 0, convert(c, y, dtype(c, in(c, 0)))); /* one division a row, not one an element */
+}
+
+/* (x - mean) / sqrt(var + epsilon) over axes; *mean and *inv (NULL: not asked for) with the axes kept. */
+static V normalize(NstLower *c, V x, Axes axes, V *mean, V *inv)
+{
+    D n = num(c, 1);
+    for (int k = 0; k < axes.n; k++) n = mul(c, n, dim(c, x, axes.at[k]));
+    V count = convert(c, size_value(c, n), dtype(c, x));
+    V m = map(c, "a / b", reduce(c, "a + b", x, axes, KEEP), count), d = map(c, "a - b", x, m);
+    V var = map(c, "a / b", reduce(c, "a + b", map(c, "a * a", d), axes, KEEP), count);
+    V i = map(c, "1 / sqrt(a + @epsilon)", var);
+    if (mean) *mean = m;
+    if (inv) *inv = i;
+    return map(c, "a * b", d, i);
+}
+
+LOWER(layer_norm)
+{
+    V x = in(c, 0), wide = widen(c, x), mean, inv;
+    NstDtype own = dtype(c, x), stash = dtype(c, wide);
+    int r = rank(c, x), first = norm_axis(c, attr_i(c, "axis"), r, false);
+    V y = normalize(c, wide, axes_from(first, r), &mean, &inv);
+    y = map(c, "a * b", y, widen(c, in(c, 1)));
+    if (has(c, 2)) y = map(c, "a + b", y, widen(c, in(c, 2)));
+    out(c, 0, convert(c, y, own));
+    NstDtype code = attr_i(c, "stash_type") == 16 ? NST_BF16 : stash;
+    if (wants(c, 1)) out(c, 1, convert(c, mean, code));
+    if (wants(c, 2)) out(c, 2, convert(c, inv, code));
+}
+
+LOWER(instance_norm)
+{
+    V x = widen(c, in(c, 0));
+    int r = rank(c, x);
+    if (r < 3) fail(c, NST_E_SHAPE, "input has rank %d, allowed: at least 3", r);
+    V y = normalize(c, x, axes_from(2, r), NULL, NULL);
+    y = map(c, "a * b + c", y, along(c, widen(c, in(c, 1)), 1, r), along(c, widen(c, in(c, 2)), 1, r));
+    out(c, 0, convert(c, y, dtype(c, in(c, 0))));
+}
+
+/* As in inference: one factor and one term a channel, folded where the statistics are constants. */
+LOWER(batch_norm)
+{
+    V x = widen(c, in(c, 0)), mean = widen(c, in(c, 3)), var = widen(c, in(c, 4));
+    NstDtype t = dtype(c, x);
+    if (attr_i(c, "training_mode")) fail(c, NST_E_UNSUPPORTED, "training_mode 1 is not supported");
+    V s = map(c, "a / sqrt(b + @epsilon)", convert(c, widen(c, in(c, 1)), t), convert(c, var, t));
+    V o = map(c, "a - b * c", convert(c, widen(c, in(c, 2)), t), convert(c, mean, t), s);
+    int r = rank(c, x), axis = r > 1 ? 1 : 0;
+    V y = map(c, "a * b + c", x, along(c, s, axis, r), along(c, o, axis, r));
+    out(c, 0, convert(c, y, dtype(c, in(c, 0))));
+}
+
+/* x / (bias + alpha/size * sum of squares of the channels around)^beta */
+LOWER(lrn)
+{
+    V x = widen(c, in(c, 0));
+    int64_t size = attr_i(c, "size");
+    int r = rank(c, x);
+    if (size < 1 || r < 2) fail(c, NST_E_MODEL, "size %lld, rank %d, allowed: at least 1, 2", (long long)size, r);
+    if (failed(c) || r >= NST_MAX_RANK) return;
+    NstWindowAxis w = {1, num(c, size), 1, 1, num(c, (size - 1) / 2), num(c, size / 2)};
+    V sum = reduce(c, "a + b", nst_build_window(c->b, map(c, "a * a", x), 1, &w, (V){0}), axes_from(r, r + 1), DROP);
+    V base = map(c, "@bias + b * a", sum, number(c, dtype(c, x), attr_f(c, "alpha") / (double)size));
+    out(c, 0,
+        convert(c, map(c, "a / pow(b, c)", x, base, number(c, dtype(c, x), attr_f(c, "beta"))), dtype(c, in(c, 0))));
+}

@@ -1,0 +1,333 @@
+/* shape.c: shapes and data movement. */
+#include "frontend/lower.h"
+
+LOWER(shape)
+{
+    V x = in(c, 0), entry[NST_MAX_RANK];
+    int r = rank(c, x), n = 0;
+    int64_t from = attr_i(c, "start"), to = has_attr(c, "end") ? attr_i(c, "end") : r;
+    if (from < 0) from += r;
+    if (to < 0) to += r;
+    for (int64_t k = from < 0 ? 0 : from; k < to && k < r; k++)
+        entry[n++] = insert_axis(c, size_value(c, dim(c, x, (int)k)), 0);
+    int64_t none = 0;
+    out(c, 0, n ? concat(c, n, entry, 0) : nst_build_const(c->b, NST_I64, 1, &none, NULL));
+}
+
+LOWER(size)
+{
+    out(c, 0, size_value(c, product(c, in(c, 0), 0, rank(c, in(c, 0)))));
+}
+
+/* 0 keeps an extent (unless allowzero), -1 takes what is left. */
+LOWER(reshape)
+{
+    int n, open = -1;
+    V x = in(c, 0);
+    const D *wanted = sizes_in(c, 1, "shape", 0, &n);
+    D shape[NST_MAX_RANK], rest = num(c, 1);
+    if (n > NST_MAX_RANK) fail(c, NST_E_LIMIT, "shape has %d entries, allowed: at most %d", n, NST_MAX_RANK);
+    for (int k = 0; k < n && !failed(c); k++) {
+        shape[k] = wanted[k];
+        if (is_num(c, wanted[k], 0) && !attr_i(c, "allowzero")) {
+            if (k >= rank(c, x)) fail(c, NST_E_SHAPE, "entry %d of shape is 0, data has rank %d", k, rank(c, x));
+            shape[k] = dim(c, x, k);
+        }
+        if (is_num(c, wanted[k], -1) && open >= 0) fail(c, NST_E_MODEL, "shape has more than one entry -1");
+        if (is_num(c, wanted[k], -1))
+            open = k;
+        else
+            rest = mul(c, rest, shape[k]);
+    }
+    if (open >= 0) {
+        D all = product(c, x, 0, rank(c, x));
+        if (is_num(c, rest, 0)) fail(c, NST_E_SHAPE, "shape has an entry -1 beside a size of 0");
+        shape[open] = nst_dim_floordiv(c->b->graph->dims, all, rest);
+    }
+    out(c, 0, failed(c) ? x : reshape(c, x, n, shape));
+}
+
+LOWER(flatten)
+{
+    V x = in(c, 0);
+    int r = rank(c, x), axis = norm_axis(c, attr_i(c, "axis"), r, true);
+    D shape[2] = {product(c, x, 0, axis), product(c, x, axis, r)};
+    out(c, 0, reshape(c, x, 2, shape));
+}
+
+LOWER(transpose)
+{
+    V x = in(c, 0);
+    int n, r = rank(c, x), order[NST_MAX_RANK];
+    const int64_t *perm = attr_ints(c, "perm", &n);
+    bool given = has_attr(c, "perm");
+    if (given && n != r) fail(c, NST_E_MODEL, "perm has %d entries, data has rank %d", n, r);
+    for (int k = 0; k < r && !failed(c); k++) order[k] = given ? norm_axis(c, perm[k], r, false) : r - 1 - k;
+    out(c, 0, permute(c, x, order));
+}
+
+LOWER(concat)
+{
+    int r = rank(c, in(c, 0));
+    out(c, 0, concat(c, c->n_ins, c->ins, norm_axis(c, attr_i(c, "axis"), r, false)));
+}
+
+LOWER(squeeze)
+{
+    V x = in(c, 0);
+    int n;
+    const int64_t *list = const_ints(c, 1, "axes", &n);
+    Axes axes = axes_of(c, list, n > 0 ? n : 0, rank(c, x));
+    for (int k = 0; n < 0 && k < rank(c, x); k++)
+        if (is_num(c, dim(c, x, k), 1)) axes.at[axes.n++] = k;
+    for (int k = axes.n - 1; k >= 0; k--) x = drop_axis(c, x, axes.at[k]);
+    out(c, 0, x);
+}
+
+LOWER(unsqueeze)
+{
+    V x = in(c, 0);
+    int n;
+    const int64_t *list = const_ints(c, 1, "axes", &n);
+    int to = rank(c, x) + (n > 0 ? n : 0);
+    if (to > NST_MAX_RANK) fail(c, NST_E_LIMIT, "rank %d, allowed: at most %d", to, NST_MAX_RANK);
+    Axes axes = failed(c) ? (Axes){0} : axes_of(c, list, n, to);
+    for (int k = 0; k < axes.n; k++) x = insert_axis(c, x, axes.at[k]);
+    out(c, 0, x);
+}
+
+/* The shape of two shapes broadcast; where nothing can be proven, as infer.c does for maps. */
+static D broadcast_extent(NstLower *c, D own, D wanted)
+{
+    D one = num(c, 1);
+    if (is_num(c, wanted, 1) || nst_dim_same(own, wanted)) return own;
+    if (is_num(c, own, 1)) return wanted;
+    if (compare(c, own, NST_DIM_EQ, one) == NST_FALSE) return own;
+    if (compare(c, wanted, NST_DIM_EQ, one) == NST_FALSE) return wanted;
+    return mul(c, most(c, own, wanted), least(c, least(c, own, wanted), one));
+}
+
+LOWER(expand)
+{
+    V x = in(c, 0);
+    int n;
+    const D *wanted = sizes_in(c, 1, "shape", 0, &n);
+    D shape[NST_MAX_RANK];
+    int r = rank(c, x), to = n > r ? n : r;
+    if (to > NST_MAX_RANK) fail(c, NST_E_LIMIT, "rank %d, allowed: at most %d", to, NST_MAX_RANK);
+    for (int k = 0; k < to && !failed(c); k++) {
+        D own = k >= to - r ? dim(c, x, k - (to - r)) : num(c, 1);
+        shape[k] = k >= to - n ? broadcast_extent(c, own, wanted[k - (to - n)]) : own;
+    }
+    out(c, 0, failed(c) ? x : expand(c, x, to, shape));
+}
+
+LOWER(tile)
+{
+    V x = in(c, 0);
+    int n, r = rank(c, x);
+    const D *repeats = sizes_in(c, 1, "repeats", 0, &n);
+    if (!failed(c) && n != r) fail(c, NST_E_SHAPE, "repeats has %d entries, input has rank %d", n, r);
+    for (int k = 0; k < r && !failed(c); k++) {
+        D shape[NST_MAX_RANK];
+        if (is_num(c, repeats[k], 1)) continue;
+        V y = insert_axis(c, x, k);
+        for (int j = 0; j <= r && !failed(c); j++) shape[j] = j == k ? repeats[k] : dim(c, y, j);
+        x = merge_axes(c, expand(c, y, r + 1, shape), k);
+    }
+    out(c, 0, x);
+}
+
+/* --- slices ---------------------------------------------------------------------------------------------------- */
+
+/* A bound of a slice, counted from the end if negative, within lo..hi; the whole axis for what stands for "the end". */
+static D bound(NstLower *c, D b, D n, D lo, D hi)
+{
+    int64_t value;
+    D zero = num(c, 0);
+    if (known(c, b, &value)) {
+        if (value >= INT32_MAX) return hi;
+        if (value <= -INT64_MAX) return lo;
+        return least(c, most(c, value < 0 ? add(c, n, b) : b, lo), hi);
+    }
+    if (compare(c, b, NST_DIM_GE, zero) != NST_TRUE) /* adds n if b < 0 */
+        b = add(c, b, mul(c, n, least(c, most(c, sub(c, zero, b), zero), num(c, 1))));
+    return least(c, most(c, b, lo), hi);
+}
+
+typedef struct Cut {
+    D start, size;
+} Cut;
+
+static Cut cut(NstLower *c, D n, D start, D end, int64_t step)
+{
+    NstDims *dims = c->b->graph->dims;
+    D zero = num(c, 0), last = minus1(c, n), from, to, span;
+    if (step > 0) {
+        from = bound(c, start, n, zero, n);
+        to = bound(c, end, n, zero, n);
+        span = sub(c, to, from);
+    } else {
+        int64_t value;
+        from = bound(c, start, n, num(c, -1), last);
+        bool all = known(c, end, &value) && value <= -INT32_MAX;
+        to = all ? num(c, -1) : bound(c, end, n, num(c, -1), last);
+        span = sub(c, from, to);
+    }
+    return (Cut){from, most(c, nst_dim_ceildiv(dims, span, num(c, step > 0 ? step : -step)), zero)};
+}
+
+LOWER(slice)
+{
+    V x = in(c, 0);
+    int n, m, n_axes, n_steps;
+    const D *start = sizes_in(c, 1, "starts", INT64_MIN, &n), *end = sizes_in(c, 2, "ends", INT64_MIN, &m);
+    const int64_t *axis = const_ints(c, 3, "axes", &n_axes), *step = const_ints(c, 4, "steps", &n_steps);
+    if (!failed(c) && (n != m || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n)))
+        fail(c, NST_E_MODEL, "starts, ends, axes and steps have %d, %d, %d and %d entries, allowed: equal", n, m,
+             n_axes, n_steps);
+    for (int k = 0; k < n && !failed(c); k++) {
+        int a = norm_axis(c, n_axes >= 0 ? axis[k] : k, rank(c, x), false);
+        int64_t s = n_steps >= 0 ? step[k] : 1;
+        if (s == 0 || s <= -INT64_MAX) fail(c, NST_E_MODEL, "step %lld, allowed: not 0", (long long)s);
+        if (failed(c)) break;
+        Cut at = cut(c, dim(c, x, a), start[k], end[k], s);
+        x = slice1(c, x, a, at.start, s, at.size);
+    }
+    out(c, 0, x);
+}
+
+/* By given sizes, else into equal parts of which the last may be smaller. */
+LOWER(split)
+{
+    V x = in(c, 0);
+    int n, axis = norm_axis(c, attr_i(c, "axis"), rank(c, x), false);
+    const D *size = sizes_in(c, 1, "split", 0, &n);
+    D at = num(c, 0), all = dim(c, x, axis);
+    if (has_attr(c, "num_outputs") && attr_i(c, "num_outputs") != c->n_outs)
+        fail(c, NST_E_MODEL, "num_outputs is %lld, the node has %d outputs", (long long)attr_i(c, "num_outputs"),
+             c->n_outs);
+    if (n >= 0 && n != c->n_outs) fail(c, NST_E_MODEL, "split has %d entries, the node has %d outputs", n, c->n_outs);
+    D part = nst_dim_ceildiv(c->b->graph->dims, all, num(c, c->n_outs));
+    for (int k = 0; k < c->n_outs && !failed(c); k++) {
+        D own = n >= 0 ? size[k] : least(c, part, sub(c, all, at));
+        out(c, k, slice1(c, x, axis, at, 1, own));
+        at = add(c, at, own);
+    }
+    if (!failed(c)) nst_build_require_equal(c->b, at, all, nst_format(c->arena, "%s: sum of split", c->label));
+}
+
+/* --- padding and blocks ---------------------------------------------------------------------------------------- */
+
+LOWER(pad)
+{
+    static const struct {
+        const char *name;
+        NstPadMode mode;
+    } modes[] = {
+        {"constant", NST_PAD_CONSTANT}, {"edge", NST_PAD_EDGE}, {"reflect", NST_PAD_REFLECT}, {"wrap", NST_PAD_WRAP}};
+    V x = in(c, 0), value = in(c, 2);
+    int n, n_axes, r = rank(c, x), mode = -1;
+    const D *pads = sizes_in(c, 1, "pads", INT64_MIN, &n);
+    const int64_t *axis = const_ints(c, 3, "axes", &n_axes);
+    D lo[NST_MAX_RANK], hi[NST_MAX_RANK];
+    for (int k = 0; k < 4; k++)
+        if (attr_is(c, "mode", modes[k].name)) mode = k;
+    if (mode < 0) fail(c, NST_E_MODEL, "mode '%s', allowed: constant, edge, reflect, wrap", attr_s(c, "mode"));
+    int count = n_axes >= 0 ? n_axes : r;
+    if (!failed(c) && n != 2 * count) fail(c, NST_E_MODEL, "pads has %d entries, allowed: %d", n, 2 * count);
+    if (failed(c)) return;
+    for (int k = 0; k < r; k++) lo[k] = hi[k] = num(c, 0);
+    for (int k = 0; k < count; k++) {
+        int a = n_axes >= 0 ? norm_axis(c, axis[k], r, false) : k;
+        lo[a] = pads[k];
+        hi[a] = pads[k + count];
+    }
+    if (value.i && rank(c, value) == 1) value = drop_axis(c, value, 0);
+    out(c, 0,
+        nst_build_pad(c->b, x, lo, hi, NULL, modes[mode].mode, modes[mode].mode == NST_PAD_CONSTANT ? value : (V){0}));
+}
+
+LOWER(depth_to_space)
+{
+    V x = in(c, 0);
+    int64_t b = attr_i(c, "blocksize");
+    static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
+    bool columns = attr_is(c, "mode", "CRD");
+    if (b < 1 || rank(c, x) != 4)
+        fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: at least 1, 4", (long long)b, rank(c, x));
+    if (failed(c)) return;
+    D ch = nst_dim_floordiv(c->b->graph->dims, dim(c, x, 1), num(c, b * b)), n = num(c, b);
+    D by_depth[6] = {dim(c, x, 0), n, n, ch, dim(c, x, 2), dim(c, x, 3)};
+    D by_column[6] = {dim(c, x, 0), ch, n, n, dim(c, x, 2), dim(c, x, 3)};
+    x = permute(c, reshape(c, x, 6, columns ? by_column : by_depth), columns ? crd : dcr);
+    out(c, 0, merge_axes(c, merge_axes(c, x, 4), 2));
+}
+
+LOWER(space_to_depth)
+{
+    V x = in(c, 0);
+    int64_t b = attr_i(c, "blocksize");
+    static const int order[] = {0, 3, 5, 1, 2, 4};
+    if (b < 1 || rank(c, x) != 4)
+        fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: at least 1, 4", (long long)b, rank(c, x));
+    if (failed(c)) return;
+    NstDims *dims = c->b->graph->dims;
+    D n = num(c, b), h = nst_dim_floordiv(dims, dim(c, x, 2), n), w = nst_dim_floordiv(dims, dim(c, x, 3), n);
+    D apart[6] = {dim(c, x, 0), dim(c, x, 1), h, n, w, n};
+    x = permute(c, reshape(c, x, 6, apart), order);
+    out(c, 0, merge_axes(c, merge_axes(c, x, 1), 1));
+}
+
+/* --- constants ------------------------------------------------------------------------------------------------- */
+
+LOWER(constant)
+{
+    const NstAttr *a = c->attrs.list.n == 1 ? &c->attrs.list.at[0] : NULL;
+    int64_t n = a ? (int64_t)a->n : 0;
+    if (!a)
+        fail(c, NST_E_MODEL, "%u attributes, allowed: one", c->attrs.list.n);
+    else if (strcmp(a->name, "value") == 0)
+        out(c, 0, weight(c, a->proto->t, "value"));
+    else if (strcmp(a->name, "value_int") == 0)
+        out(c, 0, nst_build_const(c->b, NST_I64, 0, NULL, &a->i));
+    else if (strcmp(a->name, "value_float") == 0)
+        out(c, 0, number(c, NST_F32, a->f));
+    else if (strcmp(a->name, "value_ints") == 0)
+        out(c, 0, nst_build_const(c->b, NST_I64, 1, &n, a->ints));
+    else if (strcmp(a->name, "value_floats") == 0)
+        out(c, 0, nst_build_const(c->b, NST_F32, 1, &n, a->floats));
+    else
+        fail(c, NST_E_UNSUPPORTED, "attribute '%s' is not supported", a->name);
+}
+
+LOWER(constant_of_shape)
+{
+    const NstAttr *a = nst_attrs_find(&c->attrs, "value");
+    int n;
+    const D *shape = sizes_in(c, 0, "input", 0, &n);
+    V value = a ? weight(c, a->proto->t, "value") : number(c, NST_F32, 0);
+    if (n > NST_MAX_RANK) fail(c, NST_E_LIMIT, "rank %d, allowed: at most %d", n, NST_MAX_RANK);
+    if (failed(c)) return;
+    value = reshape(c, value, 0, NULL);
+    const NstNode *node = nst_value_node(c->b->graph, value);
+    while (node->prim == NST_PRIM_RESHAPE) node = nst_value_node(c->b->graph, node->in[0]);
+    const NstConst *k = &node->attr.constant;
+    NstScalar splat = k->data ? nst_scalar_load(dtype(c, value), k->data) : k->splat;
+    out(c, 0, nst_build_splat(c->b, dtype(c, value), n, shape, splat));
+}
+
+/* start + i * delta for i < ceil((limit - start) / delta); for integers whose bounds are known sizes. */
+LOWER(range)
+{
+    int n[3];
+    const D *start = sizes_in(c, 0, "start", INT64_MIN, &n[0]), *limit = sizes_in(c, 1, "limit", INT64_MIN, &n[1]);
+    const int64_t *delta = const_ints(c, 2, "delta", &n[2]);
+    if (!failed(c) && (n[0] != 1 || n[1] != 1 || n[2] != 1 || delta[0] == 0))
+        fail(c, NST_E_MODEL, "start, limit and delta: allowed: scalars, delta not 0");
+    if (failed(c)) return;
+    D span = delta[0] > 0 ? sub(c, limit[0], start[0]) : sub(c, start[0], limit[0]);
+    D count = nst_dim_ceildiv(c->b->graph->dims, span, num(c, delta[0] > 0 ? delta[0] : -delta[0]));
+    V i = convert(c, nst_build_iota(c->b, most(c, count, num(c, 0))), dtype(c, in(c, 0)));
+    out(c, 0, map(c, "b + a * c", i, in(c, 0), in(c, 2)));
+}
