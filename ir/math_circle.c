@@ -114,12 +114,14 @@ static Angle reduce_f64(B b, E x)
     E quadrant = shift_by(b, NST_OP_SHR, add(b, fraction[0], word(b, u64, UINT64_C(1) << 61)), 62);
     E upper = op2(b, NST_OP_OR, shift_by(b, NST_OP_SHL, fraction[0], 2), shift_by(b, NST_OP_SHR, fraction[1], 62));
     E lower = shift_by(b, NST_OP_SHR, shift_by(b, NST_OP_SHL, fraction[1], 2), 1);
-    upper = convert(b, NST_F64, nst_math_bitcast(b, NST_I64, upper));
-    lower = convert(b, NST_F64, nst_math_bitcast(b, NST_I64, lower));
-    E turns = fused(b, lower, num(b, 0x1p-63), upper); /* in units of 2^-64 quadrants */
-    NstMathTable half_pi = nst_math_table(b->pio2_table);
-    E r = fused(b, turns, num(b, half_pi.coefficient[1] * 0x1p-64),
-                mul(b, turns, num(b, half_pi.coefficient[0] * 0x1p-64)));
+    /* in units of 2^-64 quadrants: 27 bits, times the short part of pi/2 exact with and without fma, and the rest */
+    E rest = op2(b, NST_OP_AND, upper, word(b, u64, (UINT64_C(1) << 37) - 1));
+    upper = convert(b, NST_F64, nst_math_bitcast(b, NST_I64, sub(b, upper, rest)));
+    rest = convert(b, NST_F64, nst_math_bitcast(b, NST_I64, rest));
+    rest = fused(b, convert(b, NST_F64, nst_math_bitcast(b, NST_I64, lower)), num(b, 0x1p-63), rest);
+    NstMathTable half_pi = nst_math_table(NST_TABLE_PIO2_SHORT_F64);
+    E low = num(b, half_pi.coefficient[0] * 0x1p-64), high = num(b, half_pi.coefficient[1] * 0x1p-64);
+    E r = fused(b, upper, high, fused(b, upper, low, mul(b, rest, num(b, 0x1.921fb54442d18p-64))));
     return (Angle){r, nst_math_bitcast(b, NST_I64, quadrant)};
 }
 

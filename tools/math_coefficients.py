@@ -222,7 +222,7 @@ def circular():
     for name, count, limit, text in (("ATAN_F32", 8, mpf(1), "1"), ("ATAN_F64", 12, mpmath.sqrt(2) - 1, "tan(pi/8)")):
         table(name, "|r| <= %s; atan r = r + r^3 p(r^2), relative" % text, taylor(arctangent), range(count), 0, limit ** 2 * mpf("1.0001"),
               lambda z: z * mpmath.sqrt(z) / mpmath.atan(mpmath.sqrt(z)) if z else tiny)
-    for name, bits in (("PIO2_F32", (24, 24)), ("PIO2_F64", (53, 53))):
+    for name, bits in (("PIO2_F32", (24, 24)), ("PIO2_F64", (53, 53)), ("PIO2_SHORT_F64", (26, 53))):
         emit(name, "pi/2 in two parts, low part first", mpf(0), split(mpmath.pi / 2, bits))
 
 
