@@ -59,4 +59,7 @@ extern const char nst_build_id[];
 /* The table, loading the library with the first call.  Errors: NST_E_COMPILER saying what is not usable. */
 NstStatus nst_compiler_get(NstCtx *ctx, const NstCompilerTable **table) NST_MUST_CHECK;
 
+/* Test hook: this table instead of a library. */
+void nst_compiler_set(const NstCompilerTable *table);
+
 #endif

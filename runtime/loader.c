@@ -8,9 +8,15 @@
 #define VALUE(x)  TEXT(x)
 #define FILE_NAME "libnestor-compiler.so." VALUE(NST_VERSION_MAJOR)
 
+static _Atomic(const NstCompilerTable *) loaded;
+
+void nst_compiler_set(const NstCompilerTable *table)
+{
+    atomic_store(&loaded, table);
+}
+
 NstStatus nst_compiler_get(NstCtx *ctx, const NstCompilerTable **table)
 {
-    static _Atomic(const NstCompilerTable *) loaded;
     *table = atomic_load(&loaded);
     if (*table) return NST_OK;
     void *library;

@@ -1,0 +1,397 @@
+/* test_session.c: include/nestor/session.h from text to results, with the compiler linked in. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include "ir/base/os.h"
+#include "nestor/session.h"
+#include "runtime/compiler.h"
+
+extern const NstCompilerTable nst_compiler_table;
+
+static NstEngine *engine;
+static NstModel *model;
+static NstSession *session;
+static char folder[64];
+
+static void begin(void)
+{
+    nst_compiler_set(&nst_compiler_table);
+    NstEngineOptions options = {.threads = 2, .cache = ""};
+    cr_assert_eq(nst_engine_new(&options, &engine), NST_OK, "%s", nst_error_text());
+}
+
+static void end(void)
+{
+    nst_arena_fail_after(0);
+    nst_session_free(session);
+    nst_model_free(model);
+    nst_engine_free(engine);
+    if (folder[0]) {
+        char command[100];
+        snprintf(command, sizeof command, "rm -rf '%s'", folder);
+        cr_assert_eq(system(command), 0);
+    }
+}
+
+TestSuite(session, .init = begin, .fini = end, .timeout = 110);
+
+static const char softmax[] = "graph softmax(x: f32[n, 50]) {\n"
+                              "  %m = reduce \"max(a, b)\" axes [1] keep %x\n"
+                              "  %e = map \"exp(a - b)\" %x, %m\n"
+                              "  %s = reduce \"a + b\" axes [1] keep %e\n"
+                              "  %y = map \"a / b\" %e, %s\n"
+                              "  return y = %y, sum = %s\n"
+                              "}\n";
+static const char pick[] = "graph pick(x: f32[10, 4], i: i64[n]) {\n"
+                           "  %y = gather axis 0 %x, %i\n"
+                           "  return y = %y\n"
+                           "}\n";
+static const char product[] = "graph mm(a: f32[m, k], b: f32[k, n]) {\n"
+                              "  %c = contract \"mk,kn->mn\" %a, %b\n"
+                              "  return y = %c\n"
+                              "}\n";
+
+static void open_session(const char *text, const NstSessionOptions *options)
+{
+    cr_assert_eq(nst_model_open_memory(engine, "test", text, strlen(text), &model), NST_OK, "%s", nst_error_text());
+    cr_assert_eq(nst_session_new(model, options, &session), NST_OK, "%s", nst_error_text());
+}
+
+static NstNamedTensor floats(const char *name, float *data, int rank, int64_t rows, int64_t columns)
+{
+    NstNamedTensor named = {.name = name, .tensor = {.dtype = NST_F32, .rank = rank, .data = data}};
+    named.tensor.shape[0] = rows;
+    named.tensor.shape[1] = columns;
+    named.tensor.bytes = (size_t)(rows * columns) * 4;
+    return named;
+}
+
+static void fill(float *data, size_t n, unsigned seed)
+{
+    for (size_t k = 0; k < n; k++) {
+        seed = seed * 1664525 + 1013904223;
+        data[k] = (float)(seed >> 8) * 0x1p-24f - 0.5f;
+    }
+}
+
+static void check_rows(const float *y, int64_t rows)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        float sum = 0;
+        for (int c = 0; c < 50; c++) sum += y[50 * r + c];
+        cr_assert(fabsf(sum - 1) < 1e-5f);
+    }
+}
+
+Test(session, runs_what_it_compiled)
+{
+    open_session(softmax, NULL);
+    float x[350], y[350];
+    fill(x, 350, 1);
+    NstNamedTensor in = floats("x", x, 2, 7, 50), out[2] = {{.name = "sum"}, {.name = "y"}};
+    out[1].tensor.data = y;
+    out[1].tensor.bytes = sizeof y;
+    cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
+    check_rows(y, 7);
+    cr_assert_eq(out[0].tensor.rank, 2);
+    cr_assert_eq(out[0].tensor.shape[0], 7);
+    cr_assert_not_null(out[0].tensor.owned);
+    cr_assert_null(out[1].tensor.owned);
+    nst_tensor_release(&out[0].tensor);
+    in.name = NULL; /* by position, one output only */
+    NstNamedTensor sum = {.name = "sum"};
+    cr_assert_eq(nst_session_run(session, &in, 1, &sum, 1, NULL), NST_OK, "%s", nst_error_text());
+    nst_tensor_release(&sum.tensor);
+    NstSessionFacts facts;
+    nst_session_facts(session, &facts);
+    cr_assert_eq(facts.compiled, 1);
+    cr_assert_geq(facts.kernels, 1);
+    cr_assert_gt(facts.code_bytes, 0);
+}
+
+Test(session, names_its_inputs_and_outputs)
+{
+    open_session(softmax, NULL);
+    NstPort port;
+    cr_assert_eq(nst_session_input_count(session), 1);
+    cr_assert_eq(nst_session_output_count(session), 2);
+    cr_assert_eq(nst_session_input(session, 0, &port), NST_OK);
+    cr_assert_str_eq(port.name, "x");
+    cr_assert_eq(port.shape[0], -1);
+    cr_assert_str_eq(port.symbol[0], "n");
+    cr_assert_eq(port.shape[1], 50);
+    cr_assert_eq(nst_session_output(session, 1, &port), NST_OK);
+    cr_assert_str_eq(port.name, "sum");
+    cr_assert_eq(nst_session_output(session, 2, &port), NST_E_NOT_FOUND);
+}
+
+Test(session, wrong_calls_are_explained)
+{
+    open_session(softmax, NULL);
+    float x[100], y[100];
+    NstNamedTensor in[2] = {floats("x", x, 2, 2, 50), floats("x", x, 2, 2, 50)},
+                   out[3] = {{.name = "y"}, {.name = "y"}};
+    cr_assert_eq(nst_session_run(session, in, 0, out, 1, NULL), NST_E_INVALID);
+    cr_assert_str_eq(nst_error_text(), "input 'x' is not given");
+    cr_assert_eq(nst_session_run(session, in, 2, out, 1, NULL), NST_E_INVALID);
+    cr_assert_str_eq(nst_error_text(), "input 'x' is given twice");
+    cr_assert_eq(nst_session_run(session, in, 1, out, 2, NULL), NST_E_INVALID);
+    cr_assert_str_eq(nst_error_text(), "output 'y' is asked for twice");
+    cr_assert_eq(nst_session_run(session, in, 1, out, 3, NULL), NST_E_INVALID);
+    in[0].name = "z";
+    cr_assert_eq(nst_session_run(session, in, 1, out, 1, NULL), NST_E_NOT_FOUND);
+    cr_assert_str_eq(nst_error_text(), "there is no input 'z'; the first is 'x'");
+    in[0].name = NULL;
+    in[0].tensor.shape[1] = 49;
+    cr_assert_eq(nst_session_run(session, in, 1, out, 1, NULL), NST_E_SHAPE);
+    cr_assert_str_eq(nst_error_text(), "input 'x': axis 1 is 49, allowed is 50 (f32[n, 50] with the other axes given)");
+    in[0].tensor.shape[1] = 50;
+    out[0].tensor.data = y;
+    out[0].tensor.bytes = sizeof y - 1;
+    cr_assert_eq(nst_session_run(session, in, 1, out, 1, NULL), NST_E_INVALID);
+    cr_assert_str_eq(nst_error_text(), "output 'y' is given 399 bytes, it has 400");
+    cr_assert_eq(nst_session_run(NULL, in, 1, out, 1, NULL), NST_E_INVALID);
+    NstSession *none;
+    NstInputShape shape = {.name = "x", .rank = 2, .shape = {3, 51}};
+    NstSessionOptions options = {.shapes = &shape, .n_shapes = 1};
+    cr_assert_eq(nst_session_new(model, &options, &none), NST_E_SHAPE);
+    cr_assert_null(none);
+    shape = (NstInputShape){.name = "w", .rank = 1};
+    cr_assert_eq(nst_session_new(model, &options, &none), NST_E_NOT_FOUND);
+    shape = (NstInputShape){.name = "x", .rank = 17};
+    cr_assert_eq(nst_session_new(model, &options, &none), NST_E_INVALID);
+    NstEngine *other;
+    cr_assert_eq(nst_engine_new(&(NstEngineOptions){.target = "z80"}, &other), NST_E_INVALID);
+    cr_assert_eq(nst_engine_new(&(NstEngineOptions){.threads = -1}, &other), NST_E_INVALID);
+}
+
+Test(session, interpreter_and_threads_agree)
+{
+    open_session(product, NULL);
+    enum { M = 37, K = 65, N = 83 };
+    static float a[M * K], b[K * N], y[M * N], z[M * N];
+    fill(a, M * K, 1);
+    fill(b, K * N, 2);
+    NstNamedTensor in[2] = {floats("b", b, 2, K, N), floats("a", a, 2, M, K)}, out = floats("y", y, 2, M, N);
+    cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    NstSession *slow;
+    NstSessionOptions options = {.interpret = 1};
+    cr_assert_eq(nst_session_new(model, &options, &slow), NST_OK, "%s", nst_error_text());
+    out = floats("y", z, 2, M, N);
+    cr_assert_eq(nst_session_run(slow, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    cr_assert_eq(memcmp(y, z, sizeof y), 0);
+    nst_session_free(slow);
+}
+
+Test(session, index_error_of_each_thread_is_a_status)
+{
+    open_session(pick, NULL);
+    enum { N = 200000 };
+    static int64_t index[N];
+    static float x[40], y[4 * N];
+    NstNamedTensor in[2] = {
+        floats("x", x, 2, 10, 4),
+        {.name = "i", .tensor = {.dtype = NST_I64, .rank = 1, .shape = {N}, .data = index, .bytes = sizeof index}}};
+    NstNamedTensor out = floats("y", y, 2, N, 4);
+    cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    size_t places[] = {0, N / 2 - 1, N / 2, N - 1}; /* in the halves of both threads */
+    for (int k = 0; k < 4; k++) {
+        index[places[k]] = 10 + k;
+        cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_E_INDEX);
+        char expected[64];
+        snprintf(expected, sizeof expected, "index %d is given, allowed are 0 to 9", 10 + k);
+        cr_assert(strstr(nst_error_text(), expected) != NULL, "%s", nst_error_text());
+        index[places[k]] = 0;
+    }
+    cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK);
+}
+
+static int32_t cancel_flag;
+static void *cancel_later(void *arg)
+{
+    int64_t until = nst_os_now_ns() + 30000000;
+    while (nst_os_now_ns() < until) continue;
+    *(int64_t *)arg = nst_os_now_ns();
+    nst_cancel(&cancel_flag);
+    return NULL;
+}
+
+Test(session, cancel_stops_a_long_run_within_50_ms)
+{
+    open_session(product, NULL);
+    enum { SIZE = 4096 };
+    float *a = calloc((size_t)SIZE * SIZE, 4), *b = calloc((size_t)SIZE * SIZE, 4),
+          *y = malloc((size_t)SIZE * SIZE * 4);
+    memset(y, 0, (size_t)SIZE * SIZE * 4); /* page faults are not what is measured */
+    NstNamedTensor in[2] = {floats("a", a, 2, SIZE, SIZE), floats("b", b, 2, SIZE, SIZE)},
+                   out = floats("y", y, 2, SIZE, SIZE);
+    NstRunOptions options = {.cancel = &cancel_flag};
+    int64_t when = 0, best = INT64_MAX;
+    for (int round = 0; round < 3; round++) { /* the machine may be busy: the best of three */
+        cancel_flag = 0;
+        pthread_t other;
+        cr_assert_eq(pthread_create(&other, NULL, cancel_later, &when), 0);
+        cr_assert_eq(nst_session_run(session, in, 2, &out, 1, &options), NST_E_CANCELLED);
+        int64_t stopped = nst_os_now_ns();
+        pthread_join(other, NULL);
+        if (stopped - when < best) best = stopped - when;
+    }
+    cr_assert_lt(best, 50000000, "stopped after %lld ns", (long long)best);
+    cr_assert(strstr(nst_error_text(), "cancelled") != NULL);
+    free(a);
+    free(b);
+    free(y);
+}
+
+static void *run_often(void *arg)
+{
+    intptr_t wrong = 0;
+    static const int64_t sizes[] = {1, 7, 300, 64};
+    float *x = malloc(300 * 50 * 4), *y = malloc(300 * 50 * 4), *first = malloc(300 * 50 * 4);
+    fill(x, 300 * 50, 5);
+    NstNamedTensor all = floats("x", x, 2, 300, 50), whole = floats("y", first, 2, 300, 50);
+    wrong += nst_session_run(arg, &all, 1, &whole, 1, NULL) != NST_OK;
+    for (int round = 0; round < 100; round++) {
+        int64_t rows = sizes[round % 4];
+        NstNamedTensor in = floats("x", x, 2, rows, 50), out = floats("y", y, 2, rows, 50);
+        wrong += nst_session_run(arg, &in, 1, &out, 1, NULL) != NST_OK;
+        wrong += memcmp(y, first, (size_t)rows * 50 * 4) != 0; /* a row does not depend on its batch */
+    }
+    free(x);
+    free(y);
+    free(first);
+    return (void *)wrong;
+}
+
+Test(session, runs_of_one_session_at_once_give_the_same_bits)
+{
+    open_session(softmax, NULL);
+    pthread_t caller[4];
+    for (int k = 0; k < 4; k++) cr_assert_eq(pthread_create(&caller[k], NULL, run_often, session), 0);
+    for (int k = 0; k < 4; k++) {
+        void *wrong;
+        pthread_join(caller[k], &wrong);
+        cr_assert_null(wrong);
+    }
+}
+
+Test(session, declared_shapes_have_a_plan_and_others_run_too)
+{
+    NstInputShape shape = {.name = "x", .rank = 2, .shape = {3, -1}};
+    NstSessionOptions options = {.shapes = &shape, .n_shapes = 1};
+    open_session(softmax, &options);
+    float x[250], y[250], z[250];
+    fill(x, 250, 9);
+    NstNamedTensor in = floats("x", x, 2, 3, 50), out = floats("y", y, 2, 3, 50);
+    cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    NstSessionFacts facts;
+    nst_session_facts(session, &facts);
+    cr_assert_eq(facts.compiled, 1);
+    in = floats("x", x, 2, 5, 50), out = floats("y", z, 2, 5, 50);
+    cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    nst_session_facts(session, &facts);
+    cr_assert_eq(facts.compiled, 2);
+    cr_assert_eq(memcmp(y, z, 600), 0);
+}
+
+Test(session, profile_times_each_step)
+{
+    open_session(product, NULL);
+    float a[64] = {0}, y[64];
+    NstProfile *profile;
+    cr_assert_eq(nst_profile_new(session, &profile), NST_OK);
+    NstRunOptions options = {.profile = profile};
+    NstNamedTensor in[2] = {floats("a", a, 2, 8, 8), floats("b", a, 2, 8, 8)}, out = floats("y", y, 2, 8, 8);
+    for (int k = 0; k < 3; k++) cr_assert_eq(nst_session_run(session, in, 2, &out, 1, &options), NST_OK);
+    cr_assert_eq(nst_profile_runs(profile), 3);
+    NstProfileStep step;
+    for (uint32_t k = 0; k < nst_profile_step_count(profile); k++) {
+        cr_assert_eq(nst_profile_step(profile, k, &step), NST_OK);
+        cr_assert_not_null(step.name);
+        cr_assert_gt(step.ns, 0);
+    }
+    cr_assert_eq(nst_profile_step(profile, nst_profile_step_count(profile), &step), NST_E_NOT_FOUND);
+    nst_profile_free(profile);
+}
+
+/* One whole life: engine, model, session, run; the first failure ends it. */
+static NstStatus live(float *x, float *y)
+{
+    NstEngine *own = NULL;
+    NstModel *read = NULL;
+    NstSession *ready = NULL;
+    NstNamedTensor in = floats("x", x, 2, 2, 50), out = floats("y", y, 2, 2, 50);
+    NstEngineOptions options = {.threads = 2, .cache = folder};
+    NstStatus status = nst_engine_new(&options, &own);
+    if (status == NST_OK) status = nst_model_open_memory(own, "test", softmax, strlen(softmax), &read);
+    if (status == NST_OK) status = nst_session_new(read, NULL, &ready);
+    if (status == NST_OK) status = nst_session_run(ready, &in, 1, &out, 1, NULL);
+    nst_session_free(ready);
+    nst_model_free(read);
+    nst_engine_free(own);
+    return status;
+}
+
+static void fail_each(float *x, float *y, uint64_t step)
+{
+    bool through = false;
+    for (uint64_t n = 1; n < 5000 && !through; n += step) {
+        nst_arena_fail_after(n);
+        NstStatus status = live(x, y);
+        nst_arena_fail_after(0);
+        cr_assert(status == NST_OK || status == NST_E_NOMEM, "allocation %llu: %s: %s", (unsigned long long)n,
+                  nst_status_name(status), nst_error_text());
+        through = status == NST_OK && n > 40;
+    }
+    cr_assert(through);
+}
+
+Test(session, each_allocation_may_fail_over_compile_and_run)
+{
+    float x[100], y[100];
+    fill(x, 100, 3);
+    fail_each(x, y, 1); /* no cache: "" */
+    check_rows(y, 2);
+}
+
+Test(session, a_second_session_finds_what_the_first_compiled)
+{
+    float x[100], y[100];
+    fill(x, 100, 3);
+    open_session(softmax, NULL);
+    NstSession *second;
+    NstSessionOptions options = {.fail_on_compile = 1};
+    cr_assert_eq(nst_session_new(model, &options, &second), NST_OK, "%s", nst_error_text());
+    NstNamedTensor in = floats("x", x, 2, 2, 50), out = floats("y", y, 2, 2, 50);
+    cr_assert_eq(nst_session_run(second, &in, 1, &out, 1, NULL), NST_OK);
+    check_rows(y, 2);
+    NstSessionFacts facts;
+    nst_session_facts(second, &facts);
+    cr_assert_eq(facts.from_cache, 1);
+    cr_assert_eq(facts.compile_ns, 0);
+    nst_session_free(second);
+    options.strict = 1;
+    cr_assert_eq(nst_session_new(model, &options, &second), NST_E_NOT_FOUND);
+}
+
+Test(session, bad_models_are_a_status_with_a_place)
+{
+    static const char *const texts[] = {
+        "",
+        "graph",
+        "graph f(x: f32[n]) { return y = %z }",
+        "graph f(x: f32[n]) {\n  %y = map \"a +\" %x\n  return y = %y\n}",
+        "graph f(x: f32[n], z: f32[3, n]) {\n  %y = concat axis 0 %x, %z : f32[n]\n  return y = %y\n}",
+        "\x08\x09 no model"};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        NstSession *none;
+        cr_assert_eq(nst_model_open_memory(engine, "bad", texts[k], strlen(texts[k]), &model), NST_OK);
+        NstStatus status = nst_session_new(model, NULL, &none);
+        cr_assert(status != NST_OK && status != NST_E_NOMEM);
+        cr_assert_null(none);
+        cr_assert_neq(nst_error_text()[0], '\0');
+        nst_model_free(model);
+        model = NULL;
+    }
+}
