@@ -202,7 +202,7 @@ NstStatus nst_codegen_ir_text(NstCtx *ctx, const NstKernel *kernel, const NstTar
     NstArena *arena = nst_arena_new(ctx, ctx->arena);
     NstStatus status = nst_llvm_new(ctx, arena, target, &llvm);
     if (status == NST_OK) status = emit_module(llvm, arena, arena, &kernel, 1, options, NULL);
-    if (status == NST_OK) nst_llvm_print(llvm, text);
+    if (status == NST_OK) nst_llvm_print(llvm, arena, text);
     nst_arena_free(arena);
     return status;
 }
@@ -214,7 +214,7 @@ NstStatus nst_codegen_assembly_text(NstCtx *ctx, const NstKernel *kernel, const 
     NstArena *arena = nst_arena_new(ctx, ctx->arena);
     NstStatus status = nst_llvm_new(ctx, arena, target, &llvm);
     if (status == NST_OK) status = emit_module(llvm, arena, arena, &kernel, 1, options, NULL);
-    if (status == NST_OK) status = nst_llvm_emit_assembly(llvm, text);
+    if (status == NST_OK) status = nst_llvm_emit_assembly(llvm, arena, text);
     nst_arena_free(arena);
     return status;
 }

@@ -116,7 +116,6 @@ static NstStatus emit_buffer(NstLlvm *llvm, LLVMCodeGenFileType kind, LLVMMemory
         return NST_E_COMPILER;
     }
     if (llvm->error[0]) {
-        LLVMDisposeMemoryBuffer(*buffer);
         return nst_fail(llvm->ctx, NST_E_COMPILER, "LLVM could not emit code: %s", llvm->error);
     }
     return NST_OK;
@@ -124,33 +123,47 @@ static NstStatus emit_buffer(NstLlvm *llvm, LLVMCodeGenFileType kind, LLVMMemory
 
 static void dispose_buffer(void *arg)
 {
-    LLVMDisposeMemoryBuffer(arg);
+    LLVMMemoryBufferRef *buffer = arg;
+    if (*buffer) LLVMDisposeMemoryBuffer(*buffer);
+}
+
+/* A place for a buffer that dies with the arena, made before LLVM is asked: an arena that runs dry later leaks nothing. */
+static LLVMMemoryBufferRef *new_buffer(NstArena *arena)
+{
+    LLVMMemoryBufferRef *buffer = NST_NEW(arena, LLVMMemoryBufferRef);
+    nst_arena_on_free(arena, dispose_buffer, buffer);
+    return buffer;
 }
 
 NstStatus nst_llvm_emit_object(NstLlvm *llvm, NstArena *arena, const void **bytes, size_t *size)
 {
-    LLVMMemoryBufferRef buffer;
-    NST_TRY(emit_buffer(llvm, LLVMObjectFile, &buffer));
-    nst_arena_on_free(arena, dispose_buffer, buffer);
-    *bytes = LLVMGetBufferStart(buffer);
-    *size = LLVMGetBufferSize(buffer);
+    LLVMMemoryBufferRef *buffer = new_buffer(arena);
+    NST_TRY(emit_buffer(llvm, LLVMObjectFile, buffer));
+    *bytes = LLVMGetBufferStart(*buffer);
+    *size = LLVMGetBufferSize(*buffer);
     return NST_OK;
 }
 
-NstStatus nst_llvm_emit_assembly(NstLlvm *llvm, NstText *text)
+NstStatus nst_llvm_emit_assembly(NstLlvm *llvm, NstArena *arena, NstText *text)
 {
-    LLVMMemoryBufferRef buffer;
-    NST_TRY(emit_buffer(llvm, LLVMAssemblyFile, &buffer));
-    nst_text_add_n(text, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-    LLVMDisposeMemoryBuffer(buffer);
+    LLVMMemoryBufferRef *buffer = new_buffer(arena);
+    NST_TRY(emit_buffer(llvm, LLVMAssemblyFile, buffer));
+    nst_text_add_n(text, LLVMGetBufferStart(*buffer), LLVMGetBufferSize(*buffer));
     return NST_OK;
 }
 
-void nst_llvm_print(NstLlvm *llvm, NstText *text)
+static void dispose_text(void *arg)
 {
-    char *printed = LLVMPrintModuleToString(llvm->module);
-    nst_text_add_n(text, printed, strlen(printed));
-    LLVMDisposeMessage(printed);
+    char **text = arg;
+    LLVMDisposeMessage(*text);
+}
+
+void nst_llvm_print(NstLlvm *llvm, NstArena *arena, NstText *text)
+{
+    char **printed = NST_NEW(arena, char *);
+    nst_arena_on_free(arena, dispose_text, printed);
+    *printed = LLVMPrintModuleToString(llvm->module);
+    nst_text_add_n(text, *printed, strlen(*printed));
 }
 
 NstStatus nst_llvm_verify(NstLlvm *llvm)

@@ -33,9 +33,9 @@ void nst_llvm_set_attributes(NstLlvm *llvm, LLVMValueRef function);
 
 /* The module as an object file.  Owns: arena.  Errors: NST_E_COMPILER with LLVM's text. */
 NstStatus nst_llvm_emit_object(NstLlvm *llvm, NstArena *arena, const void **bytes, size_t *size) NST_MUST_CHECK;
-/* The module as assembly / as LLVM IR text. */
-NstStatus nst_llvm_emit_assembly(NstLlvm *llvm, NstText *text) NST_MUST_CHECK;
-void nst_llvm_print(NstLlvm *llvm, NstText *text);
+/* The module as assembly / as LLVM IR text, added to text; arena is scratch. */
+NstStatus nst_llvm_emit_assembly(NstLlvm *llvm, NstArena *arena, NstText *text) NST_MUST_CHECK;
+void nst_llvm_print(NstLlvm *llvm, NstArena *arena, NstText *text);
 /* LLVM's verifier.  Errors: NST_E_COMPILER with its text. */
 NstStatus nst_llvm_verify(NstLlvm *llvm) NST_MUST_CHECK;
 /* "19.1.7": part of cache keys. */

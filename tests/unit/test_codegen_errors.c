@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <threads.h>
 #include <time.h>
@@ -189,4 +190,72 @@ Test(codegen_errors, texts_of_a_kernel)
     cr_assert_not_null(strstr(nst_text_get(&ir), "define i32 @nst_kernel_0(ptr"));
     cr_assert_not_null(strstr(nst_text_get(&assembly), "nst_kernel_0:"));
     cr_assert(strncmp(nst_codegen_llvm_version(), "19.", 3) == 0);
+}
+
+/* --- threads and memory running out -------------------------------------------------------------------------------------- */
+
+typedef struct Compiler {
+    const NstKernel *kernel; /* shared */
+    unsigned char *bytes;
+    size_t size;
+    NstStatus status;
+} Compiler;
+
+static void *compile_often(void *arg)
+{
+    Compiler *compiler = arg;
+    NstCtx own;
+    if (nst_ctx_init(&own) != NST_OK) return NULL;
+    for (int k = 0; k < 5 && compiler->status == NST_OK; k++) {
+        NstCode code;
+        compiler->status = nst_codegen_compile(&own, own.arena, &compiler->kernel, 1, &target, NULL, &code);
+        if (compiler->status != NST_OK) break;
+        if (compiler->bytes && (code.size != compiler->size || memcmp(code.bytes, compiler->bytes, code.size) != 0))
+            compiler->status = NST_E_COMPILER;
+        if (!compiler->bytes) compiler->bytes = memcpy(malloc(code.size), code.bytes, code.size);
+        compiler->size = code.size;
+    }
+    nst_ctx_dispose(&own);
+    return NULL;
+}
+
+Test(codegen_errors, threads_compile_one_kernel_at_once_to_the_same_code)
+{
+    NstKernel *kernel = support_parse(&ctx, gather_text);
+    Compiler compiler[2] = {{.kernel = kernel}, {.kernel = kernel}};
+    pthread_t id;
+    pthread_create(&id, NULL, compile_often, &compiler[1]);
+    compile_often(&compiler[0]);
+    pthread_join(id, NULL);
+    for (int k = 0; k < 2; k++) cr_assert_eq(compiler[k].status, NST_OK);
+    cr_assert_eq(compiler[0].size, compiler[1].size);
+    cr_assert_eq(memcmp(compiler[0].bytes, compiler[1].bytes, compiler[0].size), 0);
+    for (int k = 0; k < 2; k++) free(compiler[k].bytes);
+}
+
+static NstStatus compile_guarded(NstCtx *at, void *kernel)
+{
+    NstCode code;
+    const NstKernel *one = kernel;
+    NstArena *arena = nst_arena_new(at, at->arena);
+    NstStatus status = nst_codegen_compile(at, arena, &one, 1, &target, NULL, &code);
+    nst_arena_free(arena);
+    return status;
+}
+
+Test(codegen_errors, memory_that_runs_out_is_a_status)
+{
+    NstKernel *kernel = support_parse(&ctx, gather_text);
+    NstStatus status = NST_E_NOMEM;
+    uint64_t n = 1;
+    for (; status == NST_E_NOMEM && n < 1000; n++) {
+        NstCtx own;
+        cr_assert_eq(nst_ctx_init(&own), NST_OK);
+        nst_arena_fail_after(n);
+        status = nst_guard(&own, compile_guarded, kernel);
+        nst_arena_fail_after(0);
+        nst_ctx_dispose(&own);
+    }
+    cr_assert_eq(status, NST_OK);
+    cr_assert(n > 3, "%llu allocations", (unsigned long long)n);
 }
