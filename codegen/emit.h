@@ -152,6 +152,7 @@ typedef struct NstEmit {
     /* Statements and memory. */
     NstMap statement_number;
     uint32_t statement;
+    uint32_t n_emitted;     /* statements so far */
     NstDim top[2], most[2]; /* bytes in use and their maximum: scratch, shared */
 } NstEmit;
 

@@ -199,8 +199,15 @@ static void emit_barrier(NstEmit *e)
     nst_emit_forget(e);
 }
 
+/* Statements one kernel may grow to by unrolling: a hundred times the largest tile, some seconds of LLVM. */
+#define MAX_EMITTED 65536
+
 static void emit_stmt(NstEmit *e, const NstStmt *stmt)
 {
+    if (++e->n_emitted > MAX_EMITTED) {
+        nst_emit_fail(e, NST_E_LIMIT, "kernel '%s' unrolls to more than %d statements", e->kernel->name, MAX_EMITTED);
+        return;
+    }
     e->statement = nst_map_get(&e->statement_number, (uint64_t)(uintptr_t)stmt, 0);
     e->generation++;
     switch (stmt->kind) {

@@ -179,6 +179,17 @@ Test(codegen_errors, scratch_is_laid_out_by_scopes_and_depends_on_sizes)
     support_release(&compiled);
 }
 
+Test(codegen_errors, unrolling_is_bounded)
+{
+    NstKernel *kernel =
+        support_parse(&ctx, "kernel u() out y: f32[256] { for unroll i in 0..256 { for unroll j in 0..256 {\n"
+                            "y[i] = convert<f32>(index(j))\n} } }");
+    NstCode code;
+    const NstKernel *one = kernel;
+    cr_assert_eq(nst_codegen_compile(&ctx, ctx.arena, &one, 1, &target, NULL, &code), NST_E_LIMIT);
+    cr_assert_not_null(strstr(ctx.error, "kernel 'u' unrolls to more than"), "%s", ctx.error);
+}
+
 Test(codegen_errors, texts_of_a_kernel)
 {
     NstKernel *kernel = support_parse(&ctx, gather_text);
