@@ -16,7 +16,9 @@ typedef struct Guards {
     NstDims *dims;
     NstExprs *exprs;
     NST_VEC(NstExpr) known; /* conjuncts of the ifs around */
-    NstMap n_loops;         /* symbol -> loops that have it as their variable */
+    bool in_vector;
+    NstMap by_lane; /* symbols that may differ by lane of the vector loop around -> 1 */
+    NstMap n_loops; /* symbol -> loops that have it as their variable */
     bool changed;
 } Guards;
 
@@ -124,6 +126,15 @@ static bool linear_guard(const Guards *g, NstExpr condition, NstSym var, int64_t
            nst_dim_is_const(g->dims, factor, coef) && *coef != 0 && *coef != INT64_MIN;
 }
 
+static bool differs_by_lane(const Guards *g, NstDim dim)
+{
+    const NstDimNode *node = nst_dim_node(g->dims, dim);
+    if (node->op == NST_DIM_SYM) return nst_map_get(&g->by_lane, node->sym.i, 0) != 0;
+    for (uint32_t k = 0; node->op != NST_DIM_CONST && k < node->n; k++)
+        if (differs_by_lane(g, node->arg[k])) return true;
+    return false;
+}
+
 /* Narrows a loop to where the condition holds; false if it cannot be said by the bounds of a loop of this kind. */
 static bool narrow(Guards *g, NstFor *loop, NstExpr condition)
 {
@@ -140,6 +151,7 @@ static bool narrow(Guards *g, NstFor *loop, NstExpr condition)
     }
     bool constant = nst_dim_is_const(g->dims, nst_dim_sub(g->dims, end, begin), &unused);
     if (loop->kind == NST_FOR_UNROLL && !constant) return false;
+    if (g->in_vector && (differs_by_lane(g, begin) || differs_by_lane(g, end))) return false;
     loop->begin = begin;
     loop->end = end;
     bool shared = nst_map_get(&g->n_loops, loop->var.i, 0) > 1; /* then the wider bounds stay true of all */
@@ -214,7 +226,12 @@ static void do_for(Guards *g, NstStmt *stmt, NstBlock *out)
         g->changed = true;
         return;
     }
+    if (loop->kind == NST_FOR_VECTOR) {
+        g->in_vector = true;
+        nst_map_put(&g->by_lane, loop->var.i, 1);
+    }
     do_block(g, &loop->body);
+    if (loop->kind == NST_FOR_VECTOR) g->in_vector = false;
     NstExpr outer;
     split_guard(g, loop, &outer);
     if (loop->body.n == 0) {
@@ -286,6 +303,7 @@ static void do_block(Guards *g, NstBlock *block)
     for (uint32_t k = 0; k < block->n; k++) {
         NstStmt *stmt = block->at[k];
         if (stmt->kind != NST_STMT_IF) nst_stmt_visit_exprs(stmt, decide_root, g);
+        if (stmt->kind == NST_STMT_INDEX && g->in_vector) nst_map_put(&g->by_lane, stmt->u.index.var.i, 1);
         if (stmt->kind == NST_STMT_FOR) {
             do_for(g, stmt, &out);
         } else if (stmt->kind == NST_STMT_IF) {
@@ -311,6 +329,7 @@ NstStatus nst_simplify_guards(NstCtx *ctx, NstKernel *kernel, bool *changed)
 {
     Guards g = {.ctx = ctx, .kernel = kernel, .dims = kernel->dims, .exprs = kernel->exprs};
     nst_map_init(&g.n_loops, kernel->arena);
+    nst_map_init(&g.by_lane, kernel->arena);
     nst_block_visit(&kernel->body, count_loop, &g);
     do_block(&g, &kernel->body);
     *changed = g.changed;

@@ -209,3 +209,10 @@ Test(text_loop, layouts_map_indices)
     cr_expect(nst_dim_same(made.parts[0].stride, kernel->buffers.at[1].layout.parts[0].stride));
     cr_expect_not(nst_layout_is_row_major(dims, &made, 3, b->shape));
 }
+
+Test(text_loop, the_hash_is_xxh3)
+{
+    NstHash empty = nst_hash128("", 0); /* the published value of the empty input */
+    cr_assert_eq(empty.hi, UINT64_C(0x99aa06d3014798d8));
+    cr_assert_eq(empty.lo, UINT64_C(0x6001c324468d497f));
+}
