@@ -176,7 +176,8 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
     Replace replace = {c.b, nst_expr_load(module->exprs, dtype, result.buffer, index, (uint32_t)axes.n)};
     nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
     nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
-    s->padded = true;
+    /* The other operand is not padded: where it has columns too, no vector may pass their end. */
+    s->padded = !nst_expr_uses_sym(module->exprs, c.a, nest->axis[s->col_axis].var);
     s->packed = result.buffer;
     s->prefetch = s->rows <= 12 ? PREFETCH_ROWS : 0;
     return result;

@@ -45,6 +45,9 @@ NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Fusion: inlines maps, gives reductions prologues and epilogues, gathers nests into groups (fuse.c). */
 NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
+/* Physical layouts of intermediate buffers (layout.c). */
+NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
+
 /* A group's kernel: ARG k + 1 is module buffer arg[k]. */
 typedef struct NstScheduled {
     NstKernel *kernel;

@@ -34,6 +34,7 @@ NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const N
     NstModule *module = nst_module_new(arena, graph, target, options && options->strict);
     NST_TRY(nst_to_nests(ctx, module));
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
+    if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
     *result = module;
     return NST_OK;
 }

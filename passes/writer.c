@@ -251,7 +251,7 @@ static void make_args(NstWriter *w, const NstGroup *group)
                                    (NstAccess)access[w->args.at[k].i]);
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, to);
         buffer->layout = from->layout;
-        buffer->constant = from->constant;
+        buffer->constant = from->constant && buffer->access == NST_ACCESS_IN;
         buffer->origin = from->origin;
         w->kernel_buffer.at[w->args.at[k].i] = to;
     }

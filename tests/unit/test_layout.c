@@ -1,0 +1,83 @@
+/* test_layout.c: the layout pass: convolutions and pooling run channels last inside, results and bits stay as they were. */
+#include <criterion/criterion.h>
+#include "tests/unit/support_module.h"
+#include "tests/unit/support_nest.h"
+
+static NstCtx ctx;
+
+static void start(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void stop(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(layout, .init = start, .fini = stop);
+
+static const char network[] =
+    "graph net(x: f32[1, 3, 12, 12]) {\n"
+    "  %w1 = const f32[20, 3, 3, 3] seed 1\n"
+    "  %b1 = const f32[1, 20, 1, 1] seed 2\n"
+    "  %w2 = const f32[20, 20, 3, 3] seed 3\n"
+    "  %v1 = window [axis 2 size 3 stride 1 dilation 1 pad 1, 1; axis 3 size 3 stride 1 dilation 1 pad 1, 1] %x : "
+    "f32[1, 3, 12, 12, 3, 3]\n"
+    "  %c1 = contract \"ncyxuv,fcuv->nfyx\" %v1, %w1 : f32[1, 20, 12, 12]\n"
+    "  %a1 = map \"max(a + b, 0)\" %c1, %b1 : f32[1, 20, 12, 12]\n"
+    "  %vp = window [axis 2 size 2 stride 2 dilation 1 pad 0, 0; axis 3 size 2 stride 2 dilation 1 pad 0, 0] %a1 : "
+    "f32[1, 20, 6, 6, 2, 2]\n"
+    "  %p = reduce \"max(a, b)\" axes [4, 5] skip_padding %vp : f32[1, 20, 6, 6]\n"
+    "  %v2 = window [axis 2 size 3 stride 1 dilation 1 pad 1, 1; axis 3 size 3 stride 1 dilation 1 pad 1, 1] %p : "
+    "f32[1, 20, 6, 6, 3, 3]\n"
+    "  %c2 = contract \"ncyxuv,fcuv->nfyx\" %v2, %w2 : f32[1, 20, 6, 6]\n"
+    "  %r = map \"a + b\" %c2, %p : f32[1, 20, 6, 6]\n"
+    "  return r = %r\n}\n";
+
+static const char depthwise[] =
+    "graph depthwise(x: f32[1, 20, 9, 9]) {\n"
+    "  %w = const f32[20, 3, 3] seed 1\n"
+    "  %v = window [axis 2 size 3 stride 2 dilation 1 pad 1, 1; axis 3 size 3 stride 2 dilation 1 pad 1, 1] %x : "
+    "f32[1, 20, 5, 5, 3, 3]\n"
+    "  %c = contract \"ncyxuv,cuv->ncyx\" %v, %w : f32[1, 20, 5, 5]\n"
+    "  return c = %c\n}\n";
+
+static ModuleRun check(const char *text, NstTargetLevel level)
+{
+    NstTarget target = support_target(level);
+    ModuleCase test = {.text = text, .seed = 5};
+    NstPassOptions plain = {.off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE | 1u << NST_PASS_LAYOUT};
+    ModuleRun expected = support_run_module(&ctx, &test, &target, &plain, 0);
+    ModuleRun actual = support_run_module(&ctx, &test, &target, NULL, 0);
+    support_same_results(&expected, &actual, "layout");
+    return actual;
+}
+
+static uint32_t buffers_with_innermost(const ModuleRun *run, int axis)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 1; k < run->module->buffers.n; k++) {
+        const NstModuleBuffer *item = &run->module->buffers.at[k];
+        const NstLayout *layout = &item->buffer.layout;
+        bool inside = item->role == NST_ROLE_TEMP && item->buffer.rank == 4;
+        n += inside && layout->parts[layout->n_parts - 1].axis == axis;
+    }
+    return n;
+}
+
+Test(layout, a_network_runs_channels_last_inside)
+{
+    static const NstTargetLevel level[] = {NST_TARGET_BASELINE, NST_TARGET_AVX2, NST_TARGET_AVX512};
+    for (size_t k = 0; k < sizeof level / sizeof *level; k++) {
+        ModuleRun run = check(network, level[k]);
+        cr_assert_geq(buffers_with_innermost(&run, 1), 3, "convolution, pool, result before its copy");
+    }
+}
+
+Test(layout, depthwise_reads_and_writes_channels_last)
+{
+    ModuleRun run = check(depthwise, NST_TARGET_AVX512);
+    cr_assert_eq(run.n_kernels, 3, "copy in, product, copy out: %u", run.n_kernels);
+    cr_assert_eq(buffers_with_innermost(&run, 1), 2);
+}
