@@ -264,6 +264,11 @@ static NstExpr rebuild(NstExprs *exprs, const Walk *walk, NstExpr e, const NstEx
     return same ? e : nst_expr_make(exprs, node->op, node->type, arg);
 }
 
+static bool is_leaf(NstScalarOp op)
+{
+    return op == NST_OP_CONST || op == NST_OP_ARG || op == NST_OP_INDEX || op == NST_OP_LOAD || op == NST_OP_LET;
+}
+
 NstExpr nst_expr_rewrite(NstExprs *exprs, NstExpr e, NstExprRewrite fn, void *arg)
 {
     Walk *walk = begin_walk(exprs);
@@ -273,7 +278,10 @@ NstExpr nst_expr_rewrite(NstExprs *exprs, NstExpr e, NstExprRewrite fn, void *ar
         const NstExprNode *node = nst_expr(exprs, top);
         if (!is_marked(walk, top)) {
             if (push_operands(exprs, walk, node)) continue;
-            NstExpr rebuilt = rebuild(exprs, walk, top, node), other = fn(arg, exprs, rebuilt);
+            bool was_leaf = is_leaf(node->op);
+            NstExpr rebuilt = rebuild(exprs, walk, top, node), other = {0};
+            /* An operation that folds to one of its operands' leaves gives what fn has made already. */
+            if (was_leaf || !is_leaf(nst_expr(exprs, rebuilt)->op)) other = fn(arg, exprs, rebuilt);
             mark(walk, top, other.i ? other.i : rebuilt.i);
         }
         (void)nst_vec_pop(&walk->stack);

@@ -121,6 +121,7 @@ NstScalar nst_scalar_load(NstDtype type, const void *at);
 void nst_scalar_store(NstDtype type, void *at, NstScalar value);
 
 /* Rebuilds e with each node passed through fn after its operands were rebuilt; fn returns none to keep the rebuilt node.
+ * An operation that folds to a leaf is not passed: the leaf was.
  * Memoised per call. */
 typedef NstExpr (*NstExprRewrite)(void *arg, NstExprs *exprs, NstExpr rebuilt);
 NstExpr nst_expr_rewrite(NstExprs *exprs, NstExpr e, NstExprRewrite fn, void *arg);

@@ -21,8 +21,9 @@ NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module)
 {
     NstFuser f;
     nst_fuser_init(&f, ctx, module);
+    NST_TRY(nst_fuse_epilogues(&f, true)); /* what follows a sum joins it before it is copied into its readers */
     NST_TRY(nst_fuse_inline(&f));
-    NST_TRY(nst_fuse_epilogues(&f));
+    NST_TRY(nst_fuse_epilogues(&f, false));
     NST_TRY(nst_fuse_rows(&f));
     explain(&f);
     module->groups.n = 0;

@@ -57,7 +57,8 @@ bool nst_fuse_has_clamp(const NstFuser *f, NstExpr e);
 
 /* --- the rules --- */
 NstStatus nst_fuse_inline(NstFuser *f);    /* maps into users (fuse_inline.c) */
-NstStatus nst_fuse_epilogues(NstFuser *f); /* maps into the reductions and maps they read (fuse_epilogue.c) */
+/* maps into the reductions (and maps) they read (fuse_epilogue.c) */
+NstStatus nst_fuse_epilogues(NstFuser *f, bool only_sums);
 NstStatus nst_fuse_rows(NstFuser *f);      /* nests under common axes (fuse_rows.c) */
 
 #endif

@@ -72,12 +72,21 @@ bool nst_fuse_has_clamp(const NstFuser *f, NstExpr e)
     return v.found;
 }
 
-static NstDim domain(const NstFuser *f, const NstNest *nest)
+/* How often a nest is evaluated: its steps, or (after) its results. */
+static NstDim domain(const NstFuser *f, const NstNest *nest, bool after)
 {
     NstDim n = nst_dim_const(f->dims, 1);
     for (uint32_t k = 0; k < nest->n_axes; k++) n = nst_dim_mul(f->dims, n, nest->axis[k].extent);
-    for (uint32_t k = 0; k < nest->n_reduce; k++) n = nst_dim_mul(f->dims, n, nest->reduce[k].extent);
+    for (uint32_t k = 0; k < nest->n_reduce && !after; k++) n = nst_dim_mul(f->dims, n, nest->reduce[k].extent);
     return n;
+}
+
+/* True if the nest reads the buffer only where its results are stored. */
+static bool reads_after(const NstFuser *f, const NstNest *nest, NstBuf buffer)
+{
+    NstNest before = *nest;
+    before.n_outs = 0;
+    return !nst_fuse_loads(f, &before, buffer, NULL, 0);
 }
 
 /* True if the consumer would evaluate the producer more often than the producer does by itself. */
@@ -88,7 +97,8 @@ static bool repeats(const NstFuser *f, const NstNest *producer, const NstNest *c
     for (uint32_t k = 0; k < loads && k < 4; k++) clamped += nst_fuse_has_clamp(f, load[k]);
     if (loads == clamped) return false; /* each place of the result reads one of them once loops are split */
     if (loads > 1) return true;
-    NstDim own = domain(f, producer), there = domain(f, consumer);
+    bool after = reads_after(f, consumer, producer->out[0].buffer);
+    NstDim own = domain(f, producer, true), there = domain(f, consumer, after);
     return nst_dim_compare(f->dims, there, NST_DIM_LE, own) != NST_TRUE;
 }
 
@@ -105,11 +115,12 @@ bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstN
 {
     NstContraction c;
     uint32_t cost = nst_fuse_cost(f, producer->out[0].value);
-    if (nst_nest_contraction(f->module, consumer, &c) && (c.n_cols || c.n_rows)) {
+    bool after = reads_after(f, consumer, producer->out[0].buffer);
+    if (!after && nst_nest_contraction(f->module, consumer, &c) && (c.n_cols || c.n_rows)) {
         *why = "a contraction would evaluate it once a tile";
         return cost <= COST_IN_CONTRACTION && !nst_fuse_has_clamp(f, producer->out[0].value);
     }
-    if (consumer->n_states && nst_fuse_has_clamp(f, producer->out[0].value)) {
+    if (consumer->n_states && !after && nst_fuse_has_clamp(f, producer->out[0].value)) {
         *why = "conditions of a pad or concat inside a reduction cost more than a copy";
         return false;
     }

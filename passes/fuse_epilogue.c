@@ -186,10 +186,11 @@ static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
     return true;
 }
 
-NstStatus nst_fuse_epilogues(NstFuser *f)
+NstStatus nst_fuse_epilogues(NstFuser *f, bool only_sums)
 {
     for (uint32_t from = 0; from < f->groups.n; from++) {
-        bool again = true;
+        const NstNest *nest = nst_fuse_single(f->groups.at[from].group);
+        bool again = nest && (nest->n_states || !only_sums);
         while (again) {
             again = false;
             for (uint32_t to = from + 1; to < f->groups.n && !again; to++) {

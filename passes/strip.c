@@ -31,7 +31,7 @@ bool nst_is_strip_group(NstModule *module, const NstGroup *group)
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         if (!nest || nest->n_lets || nest->store_guard.i || nest->check.i) return false;
-        contraction |= nst_nest_contraction(module, nest, &c);
+        contraction |= nst_nest_contraction(module, nest, &c) && c.n_rows + c.n_cols > 0;
     }
     int64_t lo, hi;
     nst_dim_bounds(module->dims, group->axis[group->n_axes - 1].extent, &lo, &hi);
