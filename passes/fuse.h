@@ -56,9 +56,9 @@ bool nst_fuse_row_fits(const NstFuser *f, NstBuf buffer, uint32_t n_common);
 bool nst_fuse_has_clamp(const NstFuser *f, NstExpr e);
 
 /* --- the rules --- */
-NstStatus nst_fuse_inline(NstFuser *f);    /* maps into users (fuse_inline.c) */
+NstStatus nst_fuse_inline(NstFuser *f); /* maps into users (fuse_inline.c) */
 /* maps into the reductions (and maps) they read (fuse_epilogue.c) */
 NstStatus nst_fuse_epilogues(NstFuser *f, bool only_sums);
-NstStatus nst_fuse_rows(NstFuser *f);      /* nests under common axes (fuse_rows.c) */
+NstStatus nst_fuse_rows(NstFuser *f); /* nests under common axes (fuse_rows.c) */
 
 #endif
