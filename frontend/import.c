@@ -120,6 +120,20 @@ static NstStatus import_initializers(Import *m, const Onnx__GraphProto *g)
     return NST_OK;
 }
 
+/* The constant that stands for an input whose value is fixed, or the input itself. */
+static NstStatus apply_fixed(Import *m, const char *name, const NstType *type, NstVal *value)
+{
+    for (uint32_t k = 0; k < m->options->n_fixed; k++) {
+        const NstTensorValue *t = &m->options->fixed[k].value;
+        if (strcmp(m->options->fixed[k].name, name) != 0) continue;
+        NST_CHECK(m->ctx, t->dtype == type->dtype && t->rank == type->rank, NST_E_TYPE,
+                  "input '%s': fixed as %s of rank %d, the model has %s of rank %d", name,
+                  nst_dtype_info(t->dtype)->name, t->rank, nst_dtype_info(type->dtype)->name, type->rank);
+        *value = nst_build_const(&m->build, t->dtype, t->rank, t->shape, t->data);
+    }
+    return nst_build_status(&m->build);
+}
+
 static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
 {
     for (size_t k = 0; k < g->n_input; k++) {
@@ -131,6 +145,7 @@ static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
         NST_TRY(read_tensor_type(m, name, g->input[k]->type, &type));
         NstVal value = nst_build_param(&m->build, nst_strdup(m->graph->arena, name), type);
         NST_TRY(nst_build_status(&m->build));
+        NST_TRY(apply_fixed(m, name, &type, &value));
         NST_TRY(nst_scope_define(m->ctx, &m->scope, name, value, "an input"));
     }
     for (uint32_t k = 0; k < m->options->n_overridable; k++)
@@ -303,13 +318,16 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     static const NstImportOptions defaults = {0};
     Import m = {.ctx = ctx, .scratch = nst_arena_new(ctx, arena), .options = options ? options : &defaults};
     *graph = NULL;
+    if (m.options->needs) *m.options->needs = NULL;
     NST_TRY(nst_model_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
     const char *name = m.model->proto->graph->name;
     m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
     nst_build_init(&m.build, ctx, m.graph, NST_GRAPH_REGION);
     nst_shape_values_init(&m.sizes, m.scratch, m.graph);
     nst_scope_init(&m.scope, m.scratch);
-    NST_TRY(import_graph(&m));
+    NstStatus status = import_graph(&m);
+    if (m.options->needs) *m.options->needs = m.model->needs ? nst_strdup(arena, m.model->needs) : NULL;
+    if (status != NST_OK) return status;
     nst_graph_sweep(m.graph);
     nst_arena_free(m.scratch);
     *graph = m.graph;

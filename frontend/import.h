@@ -11,12 +11,24 @@ typedef struct NstDeclaredInput {
     const int64_t *shape;
 } NstDeclaredInput;
 
+/* An input whose value the graph may depend on (axes, a permutation, sizes): it stays an input, but is taken for this value.
+ * The caller runs such a graph only with it. */
+typedef struct NstFixedInput {
+    const char *name;
+    NstTensorValue value; /* [data borrowed during the import] */
+} NstFixedInput;
+
 typedef struct NstImportOptions {
     const char *folder;             /* where external data lie; NULL: none allowed */
     const char *const *overridable; /* initialisers that become inputs (they must be graph inputs in the model) */
     uint32_t n_overridable;
     const NstDeclaredInput *input;
     uint32_t n_inputs;
+    const NstFixedInput *fixed;
+    uint32_t n_fixed;
+    /* After NST_E_UNSUPPORTED because an input decides about the graph's structure: the name of that input, else NULL.
+     * [owned by arena]  Fix it and import again.  May be NULL. */
+    const char **needs;
 } NstImportOptions;
 
 /* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output

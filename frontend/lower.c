@@ -174,6 +174,15 @@ Axes axes_from(int first, int last)
     return axes;
 }
 
+/* Notes the input that a value which had to be known comes from (through views and maps of one operand). */
+static void note_needed(NstLower *c, V v)
+{
+    const NstNode *node = nst_value_node(c->b->graph, v);
+    while (node->prim != NST_PRIM_PARAM && node->n_in == 1 && node->in[0].i)
+        node = nst_value_node(c->b->graph, node->in[0]);
+    if (node->prim == NST_PRIM_PARAM && node->region.i == NST_GRAPH_REGION.i) c->model->needs = node->attr.param.name;
+}
+
 const int64_t *const_ints(NstLower *c, int k, const char *what, int *n)
 {
     *n = -1;
@@ -183,11 +192,10 @@ const int64_t *const_ints(NstLower *c, int k, const char *what, int *n)
     *n = 0;
     for (int j = 0; j < is.n; j++)
         if (!known(c, is.dim[j], &ints[j])) is.n = -1;
-    if (is.n < 0)
-        fail(c, NST_E_UNSUPPORTED, "%s is computed at run time: not supported, allowed: a constant", what);
-    else
-        *n = is.n;
-    return ints;
+    if (is.n >= 0) return *n = is.n, ints;
+    note_needed(c, in(c, k));
+    fail(c, NST_E_UNSUPPORTED, "%s is computed at run time: not supported, allowed: a constant", what);
+    return NULL;
 }
 
 const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
@@ -203,6 +211,7 @@ const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
     int64_t count;
     if (rank(c, in(c, k)) > 1 || !known(c, product(c, in(c, k), 0, rank(c, in(c, k))), &count) ||
         count > NST_MAX_RANK) {
+        note_needed(c, in(c, k));
         fail(c, NST_E_UNSUPPORTED, "the number of entries of %s is not known: not supported", what);
         return NULL;
     }

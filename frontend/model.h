@@ -22,6 +22,7 @@ typedef struct NstModel {
     const char *folder; /* of external data; NULL: none allowed */
     const Onnx__ModelProto *proto;
     NST_VEC(NstExternalFile *) files;
+    const char *needs; /* an input whose value a lowering had to know; NULL: none */
 } NstModel;
 
 /* Reads and checks a model.  Owns: messages in scratch; arena (of the graph) gets weights and

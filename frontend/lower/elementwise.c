@@ -99,12 +99,31 @@ static NstDtype target_type(NstLower *c, int64_t code)
     return to == NST_DTYPE_NONE ? NST_F32 : to;
 }
 
-/* Only the 8- and 4-bit floats saturate; integers wrap. */
+/* A float as the power of two above or below it, for the type that has only those. */
+static V to_power(NstLower *c, V x)
+{
+    bool up = attr_is(c, "round_mode", "up");
+    if (!nst_dtype_is_float(dtype(c, x))) x = convert(c, x, NST_F32);
+    if (!up && !attr_is(c, "round_mode", "down")) return x;
+    V bits = nst_build_bitcast(c->b, convert(c, widen(c, x), NST_F32), NST_U32);
+    bits = map(c,
+               up ? "(a & 0x7f800000u32) == 0x7f800000u32 ? a : (a + 0x7fffffu32) & 0xff800000u32"
+                  : "(a & 0x7f800000u32) == 0x7f800000u32 ? a : a & 0xff800000u32",
+               bits);
+    return nst_build_bitcast(c->b, bits, NST_F32);
+}
+
+/* Only the 8- and 4-bit floats saturate; integers wrap, floats going to 4 and 2 bits by way of i32.  A type without NaN
+ * gets -0 for it, as in the reference. */
 static V cast_to(NstLower *c, V x, NstDtype to)
 {
-    bool small = nst_dtype_is_float(to) && nst_dtype_info(to)->bits <= 8;
+    bool is_float = nst_dtype_is_float(to), small = is_float && nst_dtype_info(to)->bits <= 8;
+    bool from_float = nst_dtype_is_float(dtype(c, x));
     if (to == NST_STR || dtype(c, x) == NST_STR)
         return fail(c, NST_E_UNSUPPORTED, "casts of strings are not supported");
+    if (to == NST_F8E8M0) x = to_power(c, x);
+    if (to == NST_F4E2M1 && from_float) x = map(c, "isnan(a) ? -0.0 : a", widen(c, x));
+    if (!is_float && nst_dtype_info(to)->bits < 8 && from_float) x = convert(c, x, NST_I32);
     return nst_build_convert(c->b, x, to, small && attr_i(c, "saturate") != 0);
 }
 

@@ -19,11 +19,24 @@ LOWER(size)
     out(c, 0, size_value(c, product(c, in(c, 0), 0, rank(c, in(c, 0)))));
 }
 
+/* A shape computed at run time, with its entries 0 and -1 replaced by what they stand for. */
+static V resolve_shape(NstLower *c, V x, V shape)
+{
+    int64_t n;
+    V own[NST_MAX_RANK];
+    if (rank(c, shape) != 1 || !known(c, dim(c, shape, 0), &n) || n < 1 || n > NST_MAX_RANK) return shape;
+    for (int k = 0; k < n; k++) own[k] = insert_axis(c, size_value(c, dim(c, x, k)), 0);
+    if (!attr_i(c, "allowzero")) shape = map(c, "a == 0 ? b : a", shape, concat(c, (int)n, own, 0));
+    V rest = reduce(c, "a * b", map(c, "a == -1 ? 1 : a", shape), axes_from(0, 1), KEEP);
+    return map(c, "a == -1 ? b / c : a", shape, size_value(c, product(c, x, 0, rank(c, x))), rest);
+}
+
 /* 0 keeps an extent (unless allowzero), -1 takes what is left. */
 LOWER(reshape)
 {
     int n, open = -1;
     V x = in(c, 0);
+    if (!failed(c) && nst_shape_value(c->sizes, in(c, 1)).n < 0) c->ins[1] = resolve_shape(c, x, in(c, 1));
     const D *wanted = sizes_in(c, 1, "shape", 0, &n);
     D shape[NST_MAX_RANK], rest = num(c, 1);
     if (n > NST_MAX_RANK) fail(c, NST_E_LIMIT, "shape has %d entries, allowed: at most %d", n, NST_MAX_RANK);
@@ -317,17 +330,30 @@ LOWER(constant_of_shape)
     out(c, 0, nst_build_splat(c->b, dtype(c, value), n, shape, splat));
 }
 
-/* start + i * delta for i < ceil((limit - start) / delta); for integers whose bounds are known sizes. */
+/* ceil((limit - start) / delta), at least 0: from known sizes, or as a size that is read at run time. */
+static D range_count(NstLower *c)
+{
+    NstShapeValue start = nst_shape_value(c->sizes, in(c, 0)), limit = nst_shape_value(c->sizes, in(c, 1)),
+                  delta = nst_shape_value(c->sizes, in(c, 2));
+    int64_t step;
+    if (start.n == 1 && limit.n == 1 && delta.n == 1 && known(c, delta.dim[0], &step) && step != 0 &&
+        step > -INT64_MAX) {
+        D span = step > 0 ? sub(c, limit.dim[0], start.dim[0]) : sub(c, start.dim[0], limit.dim[0]);
+        return most(c, nst_dim_ceildiv(c->b->graph->dims, span, num(c, step > 0 ? step : -step)), num(c, 0));
+    }
+    V x[3] = {widen(c, in(c, 0)), widen(c, in(c, 1)), widen(c, in(c, 2))};
+    const char *count = nst_dtype_is_float(dtype(c, x[0]))
+                            ? "max(ceil((b - a) / c), 0)"
+                            : "max(c > 0 ? floordiv(b - a + c - 1, c) : floordiv(a - b - c - 1, -c), 0)";
+    return nst_build_value_dim(c->b, convert(c, mapn(c, count, 3, x), NST_I64), NULL, 0, INT64_MAX);
+}
+
+/* start + i * delta */
 LOWER(range)
 {
-    int n[3];
-    const D *start = sizes_in(c, 0, "start", INT64_MIN, &n[0]), *limit = sizes_in(c, 1, "limit", INT64_MIN, &n[1]);
-    const int64_t *delta = const_ints(c, 2, "delta", &n[2]);
-    if (!failed(c) && (n[0] != 1 || n[1] != 1 || n[2] != 1 || delta[0] == 0))
-        fail(c, NST_E_MODEL, "start, limit and delta: allowed: scalars, delta not 0");
+    for (int k = 0; k < 3; k++)
+        if (rank(c, in(c, k)) != 0) fail(c, NST_E_SHAPE, "input %d has rank %d, allowed: 0", k, rank(c, in(c, k)));
     if (failed(c)) return;
-    D span = delta[0] > 0 ? sub(c, limit[0], start[0]) : sub(c, start[0], limit[0]);
-    D count = nst_dim_ceildiv(c->b->graph->dims, span, num(c, delta[0] > 0 ? delta[0] : -delta[0]));
-    V i = convert(c, nst_build_iota(c->b, most(c, count, num(c, 0))), dtype(c, in(c, 0)));
-    out(c, 0, map(c, "b + a * c", i, in(c, 0), in(c, 2)));
+    V start = widen(c, in(c, 0)), i = convert(c, nst_build_iota(c->b, range_count(c)), dtype(c, start));
+    out(c, 0, convert(c, map(c, "b + a * c", i, start, widen(c, in(c, 2))), dtype(c, in(c, 0))));
 }
