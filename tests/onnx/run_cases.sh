@@ -1,14 +1,14 @@
 #!/bin/sh
-# run_cases.sh ARCHIVE FOLDER PROGRAM KNOWN: unpacks the official cases once and runs them.
+# run_cases.sh SET ARCHIVE FOLDER PROGRAM KNOWN: unpacks the official cases of a set once and runs them.
 set -eu
-archive=$1 folder=$2 program=$3 known=$4
+set=$1 archive=$2 folder=$3 program=$4 known=$5
 if [ ! -f "$archive" ]; then
-    echo "skipped: no archive of official cases at $archive (set NESTOR_CONFORMANCE)"
+    echo "skipped: no archive of official cases at $archive (set NESTOR_CONFORMANCE to its folder)"
     exit 77
 fi
-if [ ! -d "$folder/current" ]; then
+if [ ! -f "$folder/$set.done" ]; then
     mkdir -p "$folder"
     tar -xJf "$archive" -C "$folder"
+    touch "$folder/$set.done"
 fi
-exec "$program" --known "$known" "$folder/current/node" "$folder/current/simple" "$folder/current/pytorch-operator" \
-    "$folder/current/pytorch-converted"
+exec "$program" --known "$known" $(find "$folder/$set" -mindepth 1 -maxdepth 1 -type d | sort)

@@ -1,0 +1,320 @@
+/* test_import_bad.c: models that break a rule: the status, and a message that says what was given and what was allowed. */
+#include <criterion/criterion.h>
+#include "frontend/model.h"
+#include "tests/unit/support_onnx.h"
+
+static NstCtx ctx;
+
+static void begin(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void end(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(import_bad, .init = begin, .fini = end);
+
+#define END INT64_MIN
+static const int64_t two[] = {2, END}, two_three[] = {2, 3, END};
+
+static void expect_bytes(const void *bytes, size_t n, NstStatus status, const char *text)
+{
+    NstGraph *graph;
+    nst_ctx_clear(&ctx);
+    NstStatus given = nst_import_onnx(&ctx, ctx.arena, bytes, n, NULL, &graph);
+    cr_expect_eq(given, status, "status %s, expected %s: %s", nst_status_name(given), nst_status_name(status),
+                 ctx.error);
+    cr_expect(strstr(ctx.error, text), "message '%s' does not contain '%s'", ctx.error, text);
+}
+
+static void expect(const OnnxModel *model, NstStatus status, const char *text)
+{
+    NstText bytes = onnx_bytes(model);
+    expect_bytes(nst_text_get(&bytes), bytes.n, status, text);
+}
+
+/* x: f32[2, 3] -> y, from one node over x. */
+static OnnxModel one_node(const char *op, const char *in, const char *out)
+{
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, two_three);
+    onnx_output(&m, "y", 1, two_three);
+    onnx_node(&m, op, "n1", in, out, NULL);
+    return m;
+}
+
+Test(import_bad, bytes_that_are_no_model)
+{
+    static const char text[] = "This is a text file, not a model.\nIt goes on for a while.\n";
+    static const char lfs[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 12345\n";
+    static const char zeros[64];
+    expect_bytes("", 0, NST_E_PARSE, "model: empty");
+    expect_bytes(text, sizeof text - 1, NST_E_PARSE, "model: ");
+    expect_bytes(lfs, sizeof lfs - 1, NST_E_PARSE, "git lfs pull");
+    expect_bytes(zeros, sizeof zeros, NST_E_PARSE, "field number 0");
+    expect_bytes("\x08", 1, NST_E_PARSE, "truncated inside a number at byte 1");
+    expect_bytes("\x08\x08", 2, NST_E_MODEL, "model: no graph");
+    expect_bytes("\x12\x03"
+                 "a\0b",
+                 5, NST_E_PARSE, "zero byte");
+    expect_bytes("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12, NST_E_PARSE, "more than ten bytes");
+}
+
+Test(import_bad, every_truncation_is_refused)
+{
+    OnnxModel m = one_node("Relu", "x", "y");
+    onnx_floats(&m, "w", two_three, (float[]){1, 2, 3, 4, 5, 6}, 6);
+    NstText bytes = onnx_bytes(&m);
+    NstGraph *graph;
+    cr_assert_null(onnx_import(&ctx, &bytes, &graph), "%s", ctx.error);
+    for (size_t n = 0; n < bytes.n; n++) {
+        nst_ctx_clear(&ctx);
+        cr_expect_neq(nst_import_onnx(&ctx, ctx.arena, nst_copy(ctx.arena, nst_text_get(&bytes), n), n, NULL, &graph),
+                      NST_OK, "%zu bytes", n);
+    }
+}
+
+Test(import_bad, versions_and_domains)
+{
+    OnnxModel m = one_node("Relu", "x", "y");
+    m.ir_version = NST_ONNX_MAX_IR + 1;
+    expect(&m, NST_E_UNSUPPORTED, "IR version 14, supported: 1 to 13");
+    m = one_node("Relu", "x", "y");
+    m.opset = 99;
+    expect(&m, NST_E_UNSUPPORTED, "opset 99 of ai.onnx, supported: 1 to 28");
+    m.opset = 0;
+    expect(&m, NST_E_MODEL, "imports version 0 of domain 'ai.onnx'");
+    m = one_node("Gelu", "x", "y");
+    expect(&m, NST_E_MODEL, "Gelu 'n1': exists from version 20 on, the model imports opset 17");
+    m = one_node("Upsample", "x x", "y");
+    expect(&m, NST_E_MODEL, "Upsample 'n1': removed in version 10");
+    m = one_node("Frobnicate", "x", "y");
+    expect(&m, NST_E_MODEL, "no operator 'Frobnicate' in ai.onnx");
+    m = one_node("org.example:Foo", "x", "y");
+    expect(&m, NST_E_MODEL, "domain 'org.example' is not imported");
+    m.domain = "org.example";
+    expect(&m, NST_E_UNSUPPORTED, "operator 'Foo' of domain 'org.example' is not supported");
+    m = one_node("com.microsoft:FusedConv", "x", "y");
+    expect(&m, NST_E_UNSUPPORTED, "operator 'FusedConv' of domain 'com.microsoft' is not supported");
+    m = one_node("NonZero", "x", "y");
+    expect(&m, NST_E_UNSUPPORTED, "NonZero 'n1': operator NonZero-13 of ai.onnx is not supported");
+}
+
+Test(import_bad, names)
+{
+    OnnxModel m = one_node("Relu", "ghost", "y");
+    expect(&m, NST_E_MODEL, "Relu 'n1': input 'ghost' is no input, initializer or output of a node");
+    m = one_node("Relu", "x", "x");
+    expect(&m, NST_E_MODEL, "value 'x' of Relu 'n1' is already defined by an input");
+    m = one_node("Relu", "x", "y");
+    onnx_node(&m, "Neg", "n2", "x", "y", NULL);
+    expect(&m, NST_E_MODEL, "value 'y' of Neg 'n2' is already defined by Relu 'n1'");
+    m = one_node("Relu", "x", "z");
+    expect(&m, NST_E_MODEL, "output 'y' is made by no node");
+    m = one_node("Relu", "x", "y");
+    onnx_input(&m, "x", 1, two);
+    expect(&m, NST_E_MODEL, "'x' of an input is already defined");
+    m = one_node("Relu", "x", "y");
+    onnx_floats(&m, "w", two, (float[]){1, 2}, 2);
+    onnx_floats(&m, "w", two, (float[]){1, 2}, 2);
+    expect(&m, NST_E_MODEL, "'w' of an initializer is already defined");
+    m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, two);
+    expect(&m, NST_E_MODEL, "graph: no outputs");
+}
+
+Test(import_bad, cycles)
+{
+    OnnxModel m = one_node("Relu", "y", "y");
+    expect(&m, NST_E_MODEL, "a cycle with Relu 'n1'");
+    m = one_node("Add", "x b", "a");
+    onnx_node(&m, "Neg", "n2", "a", "b", NULL);
+    onnx_node(&m, "Relu", "n3", "b", "y", NULL);
+    expect(&m, NST_E_MODEL, "Neg 'n2': input 'a' depends on the node itself: a cycle with Add 'n1'");
+}
+
+Test(import_bad, nodes_out_of_order_are_put_in_order)
+{
+    OnnxModel m = one_node("Relu", "a", "y");
+    NstGraph *graph;
+    onnx_node(&m, "Neg", "n2", "x", "a", NULL);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_null(onnx_import(&ctx, &bytes, &graph), "%s", ctx.error);
+}
+
+Test(import_bad, types_and_arity)
+{
+    OnnxModel m = one_node("Add", "x i", "y");
+    onnx_input(&m, "i", 7, two_three);
+    expect(&m, NST_E_TYPE, "Add 'n1': B is i64, A is f32, allowed: one type for both");
+    m = one_node("Sqrt", "i", "y");
+    onnx_input(&m, "i", 7, two_three);
+    expect(&m, NST_E_TYPE, "Sqrt 'n1': X is i64, allowed in version 13: float");
+    m = one_node("Add", "x", "y");
+    expect(&m, NST_E_MODEL, "Add 'n1': input 1 (B) is missing");
+    m = one_node("Add", "x -", "y");
+    expect(&m, NST_E_MODEL, "Add 'n1': input 1 (B) is missing");
+    m = one_node("Relu", "x x", "y");
+    expect(&m, NST_E_MODEL, "Relu 'n1': 2 inputs, allowed in version 14: at most 1");
+    m = one_node("Relu", "x", "y z");
+    expect(&m, NST_E_MODEL, "Relu 'n1': 2 outputs, allowed in version 14: at most 1");
+    m = one_node("Add", "x v", "y");
+    onnx_input(&m, "v", 1, two);
+    expect(&m, NST_E_SHAPE, "allowed: equal or 1");
+    m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 99, two);
+    onnx_output(&m, "x", 99, two);
+    expect(&m, NST_E_MODEL, "input 'x': element type 99");
+}
+
+Test(import_bad, attributes)
+{
+    NstText a;
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, two_three);
+    onnx_output(&m, "y", 1, two_three);
+    nst_text_init(&a, ctx.arena);
+    onnx_attr_int(&a, "axis", 7);
+    OnnxModel far_axis = m;
+    onnx_node(&far_axis, "Softmax", "n1", "x", "y", &a);
+    expect(&far_axis, NST_E_MODEL, "Softmax 'n1': axis 7, allowed for rank 2: -2 to 1");
+    m.graph = one_node("Neg", "x", "z").graph;
+    onnx_node(&m, "Relu", "n1", "x", "y", &a);
+    expect(&m, NST_E_MODEL, "Relu 'n1': attribute 'axis' is none of version 14, allowed: none");
+    m.graph = one_node("Neg", "x", "z").graph;
+    onnx_node(&m, "Concat", "n1", "x", "y", NULL);
+    expect(&m, NST_E_MODEL, "Concat 'n1': attribute 'axis' is missing");
+    onnx_attr_int(&a, "axis", 0);
+    m.graph = one_node("Neg", "x", "z").graph;
+    onnx_node(&m, "Concat", "n1", "x", "y", &a);
+    expect(&m, NST_E_MODEL, "Concat 'n1': attribute 'axis' stands there twice");
+    nst_text_init(&a, ctx.arena);
+    onnx_attr_ints(&a, "axis", 1, (int64_t[]){0});
+    m.graph = one_node("Neg", "x", "z").graph;
+    onnx_node(&m, "Concat", "n1", "x", "y", &a);
+    expect(&m, NST_E_MODEL, "Concat 'n1': attribute 'axis' has type 7, allowed: 2 (i)");
+}
+
+Test(import_bad, convolution_says_which_channels)
+{
+    static const int64_t image[] = {1, 64, 8, 8, END}, kernel[] = {8, 3, 1, 1, END};
+    NstText a;
+    nst_text_init(&a, ctx.arena);
+    onnx_attr_int(&a, "group", 32);
+    OnnxModel m = onnx_model(ctx.arena);
+    float w[24] = {0};
+    onnx_input(&m, "x", 1, image);
+    onnx_floats(&m, "w", kernel, w, 24);
+    onnx_output(&m, "y", 1, image);
+    onnx_node(&m, "Conv", "c1", "x w", "y", &a);
+    expect(&m, NST_E_SHAPE, "Conv 'c1': W has 3 input channels, X has 64/group 32 = 2");
+}
+
+Test(import_bad, extents)
+{
+    static const int64_t negative[] = {2, -3, END}, huge[] = {INT64_MAX, END};
+    static const int64_t overflow[] = {1 << 30, 1 << 30, 1 << 30, END};
+    OnnxModel m = one_node("Relu", "x", "y");
+    onnx_input(&m, "z", 1, negative);
+    expect(&m, NST_E_MODEL, "input 'z': extent -3 of axis 1, allowed: at least 0");
+    m = one_node("Relu", "x", "y");
+    onnx_input(&m, "z", 1, huge);
+    expect(&m, NST_E_LIMIT, "input 'z': extent 9223372036854775807 of axis 0");
+    m = one_node("Relu", "x", "y");
+    onnx_floats(&m, "w", negative, (float[]){1}, 1);
+    expect(&m, NST_E_MODEL, "initializer 'w': extent -3 of axis 1");
+    m = one_node("Relu", "x", "y");
+    onnx_floats(&m, "w", overflow, (float[]){1}, 1);
+    expect(&m, NST_E_LIMIT, "initializer 'w': its shape passes");
+    m = one_node("Relu", "x", "y");
+    onnx_floats(&m, "w", two_three, (float[]){1}, 1);
+    expect(&m, NST_E_MODEL, "initializer 'w': 4 bytes of data, its shape and type f32 need 24");
+    m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, two_three);
+    onnx_output(&m, "y", 1, two);
+    onnx_node(&m, "Relu", "n1", "x", "y", NULL);
+    expect(&m, NST_E_MODEL, "output 'y': declared with rank 1, its nodes give 2");
+}
+
+Test(import_bad, deep_nesting)
+{
+    NstText inner, outer;
+    nst_text_init(&inner, ctx.arena);
+    for (int k = 0; k < 1000; k++) { /* a graph in an attribute of a node of a graph ... */
+        NstText attr, node;
+        nst_text_init(&attr, ctx.arena);
+        pb_text(&attr, 1, "body");
+        pb_message(&attr, 6, &inner);
+        nst_text_init(&node, ctx.arena);
+        pb_message(&node, 5, &attr);
+        nst_text_init(&outer, ctx.arena);
+        pb_message(&outer, 1, &node);
+        inner = outer;
+    }
+    OnnxModel m = onnx_model(ctx.arena);
+    m.graph = inner;
+    expect(&m, NST_E_LIMIT, "messages nested more than 160 deep");
+}
+
+static void external(OnnxModel *m, const char *location)
+{
+    NstText t, entry;
+    nst_text_init(&t, ctx.arena);
+    nst_text_init(&entry, ctx.arena);
+    pb_text(&entry, 1, "location");
+    pb_text(&entry, 2, location);
+    pb_int(&t, 1, 2);
+    pb_int(&t, 2, 1);
+    pb_text(&t, 8, "w");
+    pb_message(&t, 13, &entry);
+    pb_int(&t, 14, 1);
+    pb_message(&m->graph, 5, &t);
+}
+
+Test(import_bad, external_data)
+{
+    static const char *const outside[] = {"../secret", "/etc/passwd", "a/../../b", ""};
+    for (int k = 0; k < 4; k++) {
+        OnnxModel m = one_node("Relu", "x", "y");
+        external(&m, outside[k]);
+        expect(&m, NST_E_MODEL, "allowed: a path below the model's folder");
+    }
+    OnnxModel m = one_node("Relu", "x", "y");
+    external(&m, "weights.bin");
+    expect(&m, NST_E_INVALID, "came from memory without a folder");
+    NstText bytes = onnx_bytes(&m);
+    NstGraph *graph;
+    NstImportOptions options = {.folder = "models"};
+    nst_ctx_clear(&ctx);
+    cr_assert_eq(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph), NST_E_IO);
+    m = one_node("Relu", "x", "y");
+    external(&m, "README.md"); /* 8 bytes of it are two floats */
+    bytes = onnx_bytes(&m);
+    nst_ctx_clear(&ctx);
+    cr_assert_eq(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph), NST_OK, "%s",
+                 ctx.error);
+}
+
+Test(import_bad, any_changed_byte_gives_a_status)
+{
+    static const int64_t shape[] = {2, END};
+    OnnxModel m = one_node("Add", "x w", "t");
+    onnx_floats(&m, "w", two_three, (float[]){1, 2, 3, 4, 5, 6}, 6);
+    onnx_ints(&m, "s", shape, (int64_t[]){3, -1}, 2);
+    onnx_node(&m, "Reshape", "n2", "t s", "y", NULL);
+    NstText bytes = onnx_bytes(&m);
+    for (size_t k = 0; k < bytes.n; k++)
+        for (int bit = 0; bit < 8; bit++) {
+            NstCtx own;
+            NstGraph *graph;
+            cr_assert_eq(nst_ctx_init(&own), NST_OK);
+            char *copy = nst_copy(own.arena, nst_text_get(&bytes), bytes.n);
+            copy[k] = (char)(copy[k] ^ 1 << bit);
+            NstStatus status = nst_import_onnx(&own, own.arena, copy, bytes.n, NULL, &graph);
+            cr_expect(status == NST_OK || own.error[0], "byte %zu", k);
+            nst_ctx_dispose(&own);
+        }
+}
