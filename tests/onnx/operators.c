@@ -1,0 +1,84 @@
+/* operators.c: docs/OPERATORS.md out of the operator table.
+ *
+ *     operators                  prints the page
+ *     operators --check FILE     exit status 1 if FILE holds another text
+ *     operators --write FILE */
+#include <stdlib.h>
+#include <string.h>
+#include "frontend/schema.h"
+#include "ir/base/os.h"
+#include "ir/base/str.h"
+
+static const char head[] =
+    "# Operators\n\n"
+    "Written by `operators --write` out of the operator table (frontend/ops), checked by a test; nobody edits it.\n"
+    "A version is in force up to the next one. Types: groups of frontend/ops/all.def. *not yet*: import answers with\n"
+    "NST_E_UNSUPPORTED naming operator, version and node.\n\n";
+
+static void print_operator(NstText *text, const NstOpRow *row, const NstOpRow *end)
+{
+    int since = 0;
+    for (const NstOpRow *r = row; r < end && (r == row || !r->newest); r++)
+        if (nst_op_is_implemented(r)) since = r->since;
+    nst_text_add(text, "| %s | %d | ", row->name, row->since);
+    if (row->how == NST_ROW_GONE)
+        nst_text_add(text, "removed");
+    else if (since)
+        nst_text_add(text, "%d to %d", since, row->since);
+    else
+        nst_text_add(text, "not yet");
+    nst_text_add(text, " | `%s` | %s%s%s | %s |\n", nst_op_signature(row), *nst_op_attributes(row) ? "`" : "",
+                 nst_op_attributes(row), *nst_op_attributes(row) ? "`" : "", nst_op_types(row));
+}
+
+static void print_page(NstText *text)
+{
+    const NstOpRow *rows, *end;
+    int n = nst_op_rows(&rows), ops = 0, done = 0, versions = 0;
+    const char *domain = "";
+    end = rows + n;
+    for (const NstOpRow *r = rows; r < end; r++) {
+        ops += r->newest;
+        done += r->newest && nst_op_is_implemented(r);
+        versions += nst_op_is_implemented(r);
+    }
+    nst_text_add(text, "%s%d of %d operators, %d of %d versions.\n", head, done, ops, versions, n);
+    for (const NstOpRow *r = rows; r < end; r++) {
+        if (strcmp(domain, r->domain) != 0) {
+            domain = r->domain;
+            nst_text_add(
+                text,
+                "\n## %s\n\n| operator | newest | versions that run | inputs -> outputs | attributes | types |\n"
+                "| --- | --- | --- | --- | --- | --- |\n",
+                domain);
+        }
+        if (r->newest) print_operator(text, r, end);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    NstCtx ctx;
+    NstText page;
+    int result = 0;
+    if (nst_ctx_init(&ctx) != NST_OK) return 2;
+    nst_text_init(&page, ctx.arena);
+    print_page(&page);
+    if (argc == 3 && strcmp(argv[1], "--check") == 0) {
+        char *bytes;
+        size_t n;
+        if (nst_os_read_file(&ctx, ctx.arena, argv[2], 1 << 24, &bytes, &n) != NST_OK || n != page.n ||
+            memcmp(bytes, page.at, n) != 0) {
+            fprintf(stderr, "%s is not what the operator table says: run `operators --write %s`\n", argv[2], argv[2]);
+            result = 1;
+        }
+    } else if (argc == 3 && strcmp(argv[1], "--write") == 0) {
+        FILE *file = fopen(argv[2], "wb");
+        result = !file || fwrite(page.at, 1, page.n, file) != page.n;
+        if (file) result |= fclose(file) != 0;
+    } else {
+        fwrite(nst_text_get(&page), 1, page.n, stdout);
+    }
+    nst_ctx_dispose(&ctx);
+    return result;
+}
