@@ -30,8 +30,8 @@ struct NstLower {
 };
 
 #define LOWER(name)                                                                                                    \
-    void nst_lower_##name(NstLower *c, const char *arg);                                                               \
-    void nst_lower_##name(__attribute__((unused)) NstLower *c, __attribute__((unused)) const char *arg)
+    void nst_onnx_##name(NstLower *c, const char *arg);                                                                \
+    void nst_onnx_##name(__attribute__((unused)) NstLower *c, __attribute__((unused)) const char *arg)
 #define ADAPT(name)                                                                                                    \
     void nst_adapt_##name(NstLower *c, const char *arg);                                                               \
     void nst_adapt_##name(__attribute__((unused)) NstLower *c, __attribute__((unused)) const char *arg)

@@ -7,12 +7,12 @@
 #define OP(name, since, signature, attributes, types, how, tolerance) D_##how
 #define WAS(name, since, how, signature, attributes, types)           D_##how
 #define D_MAP(formula)
-#define D_LOWER(fn, text) void nst_lower_##fn(NstLower *c, const char *arg);
+#define D_LOWER(fn, text) void nst_onnx_##fn(NstLower *c, const char *arg);
 #define D_ADAPT(fn, text) void nst_adapt_##fn(NstLower *c, const char *arg);
 #define D_SAME
 #define D_NOT_YET
 #define D_GONE
-void nst_lower_map(NstLower *c, const char *arg);
+void nst_onnx_map(NstLower *c, const char *arg);
 #include "frontend/ops/all.def"
 #undef OP
 #undef WAS
@@ -21,8 +21,8 @@ void nst_lower_map(NstLower *c, const char *arg);
     {DOMAIN, #name, since, signature, attributes, types, I_##how, true, NST_TOL_##tolerance},
 #define WAS(name, since, how, signature, attributes, types)                                                            \
     {DOMAIN, #name, since, signature, attributes, types, I_##how, false, NST_TOL_EXACT},
-#define I_MAP(formula)    NST_ROW_LOWER, nst_lower_map, formula
-#define I_LOWER(fn, text) NST_ROW_LOWER, nst_lower_##fn, text
+#define I_MAP(formula)    NST_ROW_LOWER, nst_onnx_map, formula
+#define I_LOWER(fn, text) NST_ROW_LOWER, nst_onnx_##fn, text
 #define I_ADAPT(fn, text) NST_ROW_ADAPT, nst_adapt_##fn, text
 #define I_SAME            NST_ROW_SAME, NULL, NULL
 #define I_NOT_YET         NST_ROW_NOT_YET, NULL, NULL

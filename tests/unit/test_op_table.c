@@ -84,9 +84,9 @@ Test(op_table, formulas_parse)
     NstExprs *exprs = nst_exprs_new(ctx.arena, nst_dims_new(ctx.arena));
     NstExpr one = nst_expr_float(exprs, NST_F64, 0.5), e;
     NstFormulaWord words[4] = {{"@alpha", one}, {"@beta", one}, {"@gamma", one}, {"@lambd", one}};
-    void nst_lower_map(NstLower * c, const char *arg);
+    void nst_onnx_map(NstLower * c, const char *arg);
     for (int k = 0; k < n; k++) {
-        if (rows[k].fn != nst_lower_map) continue;
+        if (rows[k].fn != nst_onnx_map) continue;
         bool ok = false;
         for (int t = 0; t < 4 && !ok; t++) {
             NstDtype type = (NstDtype[]){NST_F32, NST_I32, NST_BOOL, NST_F32}[t];
