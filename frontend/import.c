@@ -102,17 +102,20 @@ static bool is_overridable(const Import *m, const char *name)
     return false;
 }
 
+/* Whether a name is an initializer's that keeps its value. */
+static bool is_constant(const Import *m, const NstScope *initializers, const char *name)
+{
+    return nst_scope_find(initializers, name) && !is_overridable(m, name);
+}
+
 static NstStatus import_initializers(Import *m, const Onnx__GraphProto *g)
 {
-    NST_CHECK(m->ctx, g->n_sparse_initializer == 0, NST_E_UNSUPPORTED, "graph: sparse initializers are not supported");
     for (size_t k = 0; k < g->n_initializer; k++) {
         const Onnx__TensorProto *t = g->initializer[k];
-        NstVal value = {0};
-        NST_CHECK(m->ctx, t->name && *t->name, NST_E_MODEL, "graph: initializer %zu has no name", k);
-        if (is_overridable(m, t->name)) continue;
         NstWeight w;
+        if (is_overridable(m, t->name)) continue;
         NST_TRY(nst_weight_read(m->ctx, m->model, t, nst_format(m->scratch, "initializer '%s'", t->name), &w));
-        value = nst_build_const_view(&m->build, w.dtype, w.rank, w.shape, w.data, w.bytes);
+        NstVal value = nst_build_const_view(&m->build, w.dtype, w.rank, w.shape, w.data, w.bytes);
         NST_TRY(nst_build_status(&m->build));
         nst_graph_value(m->graph, value)->name = nst_strdup(m->graph->arena, t->name);
         NST_TRY(nst_scope_define(m->ctx, &m->scope, t->name, value, "an initializer"));
@@ -120,38 +123,44 @@ static NstStatus import_initializers(Import *m, const Onnx__GraphProto *g)
     return NST_OK;
 }
 
-/* The constant that stands for an input whose value is fixed, or the input itself. */
-static NstStatus apply_fixed(Import *m, const char *name, const NstType *type, NstVal *value)
+/* Constants take the place of inputs whose values are fixed. */
+static NstStatus apply_fixed(Import *m)
 {
     for (uint32_t k = 0; k < m->options->n_fixed; k++) {
         const NstTensorValue *t = &m->options->fixed[k].value;
-        if (strcmp(m->options->fixed[k].name, name) != 0) continue;
+        NstScopeEntry *entry = nst_scope_find(&m->scope, m->options->fixed[k].name);
+        NST_CHECK(m->ctx, entry, NST_E_NOT_FOUND, "input '%s' is fixed, but there is none", m->options->fixed[k].name);
+        const NstType *type = nst_value_type(m->graph, entry->value);
         NST_CHECK(m->ctx, t->dtype == type->dtype && t->rank == type->rank, NST_E_TYPE,
-                  "input '%s': fixed as %s of rank %d, the model has %s of rank %d", name,
+                  "input '%s': fixed as %s of rank %d, the model has %s of rank %d", entry->name,
                   nst_dtype_info(t->dtype)->name, t->rank, nst_dtype_info(type->dtype)->name, type->rank);
-        *value = nst_build_const(&m->build, t->dtype, t->rank, t->shape, t->data);
+        entry->value = nst_build_const(&m->build, t->dtype, t->rank, t->shape, t->data);
+        NST_TRY(nst_build_status(&m->build));
     }
-    return nst_build_status(&m->build);
+    return NST_OK;
 }
 
 static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
 {
+    NstScope initializers;
+    nst_scope_init(&initializers, m->scratch);
+    NST_CHECK(m->ctx, g->n_sparse_initializer == 0, NST_E_UNSUPPORTED, "graph: sparse initializers are not supported");
+    for (size_t k = 0; k < g->n_initializer; k++)
+        NST_TRY(nst_scope_define(m->ctx, &initializers, g->initializer[k]->name, (NstVal){0}, "an initializer"));
     for (size_t k = 0; k < g->n_input; k++) {
         const char *name = g->input[k]->name;
         NstType type;
         NST_CHECK(m->ctx, name && *name, NST_E_MODEL, "graph: input %zu has no name", k);
-        const NstScopeEntry *known = nst_scope_find(&m->scope, name);
-        if (known && strcmp(known->by, "an initializer") == 0) continue; /* its default is its value */
+        if (is_constant(m, &initializers, name)) continue; /* its default is its value */
         NST_TRY(read_tensor_type(m, name, g->input[k]->type, &type));
         NstVal value = nst_build_param(&m->build, nst_strdup(m->graph->arena, name), type);
         NST_TRY(nst_build_status(&m->build));
-        NST_TRY(apply_fixed(m, name, &type, &value));
         NST_TRY(nst_scope_define(m->ctx, &m->scope, name, value, "an input"));
     }
     for (uint32_t k = 0; k < m->options->n_overridable; k++)
         NST_CHECK(m->ctx, nst_scope_find(&m->scope, m->options->overridable[k]), NST_E_NOT_FOUND,
                   "initializer '%s' is no input of the graph and cannot be overridden", m->options->overridable[k]);
-    return NST_OK;
+    return apply_fixed(m);
 }
 
 /* --- nodes ----------------------------------------------------------------------------------------------------- */
@@ -305,8 +314,8 @@ static NstStatus import_graph(Import *m)
     NST_CHECK(m->ctx, g->n_node <= NST_MAX_NODES, NST_E_LIMIT, "graph: %zu nodes, allowed: at most %d", g->n_node,
               NST_MAX_NODES);
     uint32_t *order = NST_NEW_ARRAY(m->scratch, uint32_t, g->n_node);
-    NST_TRY(import_initializers(m, g));
     NST_TRY(import_inputs(m, g));
+    NST_TRY(import_initializers(m, g));
     NST_TRY(nst_scope_order(m->ctx, m->scratch, &m->scope, g, order));
     for (size_t k = 0; k < g->n_node; k++) NST_TRY(import_node(m, g->node[order[k]]));
     return import_outputs(m, g);
@@ -326,9 +335,12 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     nst_shape_values_init(&m.sizes, m.scratch, m.graph);
     nst_scope_init(&m.scope, m.scratch);
     NstStatus status = import_graph(&m);
+    if (status == NST_OK) nst_graph_sweep(m.graph);
+#ifdef NST_DEBUG
+    if (status == NST_OK) status = nst_graph_verify(ctx, m.graph);
+#endif
     if (m.options->needs) *m.options->needs = m.model->needs ? nst_strdup(arena, m.model->needs) : NULL;
     if (status != NST_OK) return status;
-    nst_graph_sweep(m.graph);
     nst_arena_free(m.scratch);
     *graph = m.graph;
     return NST_OK;
