@@ -18,7 +18,8 @@ typedef struct Rows {
     uint32_t n_common, n_split; /* axes split so far */
     int64_t lanes;
     int unroll;
-    bool parallel;     /* the next outer loop may be parallel */
+    bool parallel; /* the next outer loop may be parallel */
+    bool turned; /* the last two axes run in square blocks: loads are adjacent along the one, stores along the other */
     uint32_t next_let; /* index-lets up to here are bound */
 } Rows;
 
@@ -124,6 +125,57 @@ static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
 
 static void write_axis(Rows *r, NstBlock *block, uint32_t k);
 
+/* Blocks of lanes x lanes of the last two axes, the last from begin to end: code generation transposes them in registers
+ * (codegen/README.md).  `row` is where the block starts on the axis before.  A rest of the last axis is masked. */
+static void write_turned_run(Rows *r, NstBlock *block, NstDim row, NstDim begin, NstDim end)
+{
+    NstDims *dims = r->dims;
+    NstDim lanes = constant(r, r->lanes), j, u;
+    NstDim full = nst_dim_floordiv(dims, nst_dim_sub(dims, end, begin), lanes);
+    NstDim rest = nst_dim_add(dims, begin, nst_dim_mul(dims, full, lanes));
+    NstSym axis = r->nest->axis[r->nest->n_axes - 2].var;
+    int64_t known;
+    if (!nst_dim_is_const(dims, full, &known) || known > 0) {
+        NstBlock *body = nst_writer_loop(r->w, block, "j", constant(r, 0), full, 1, NST_FOR_SERIAL, 0, &j);
+        body = nst_writer_loop(r->w, body, "u", constant(r, 0), lanes, 1, NST_FOR_UNROLL, 0, &u);
+        nst_writer_bind(r->w, axis, nst_dim_add(dims, row, u));
+        NstDim base = nst_dim_add(dims, begin, nst_dim_mul(dims, j, lanes));
+        write_vector(r, body, base, nst_dim_add(dims, base, lanes));
+    }
+    if (nst_dim_is_const(dims, nst_dim_sub(dims, end, rest), &known) && known <= 0) return;
+    NstBlock *body = nst_writer_loop(r->w, block, "u", constant(r, 0), lanes, 1, NST_FOR_SERIAL, 0, &u);
+    nst_writer_bind(r->w, axis, nst_dim_add(dims, row, u));
+    write_vector(r, body, rest, end);
+}
+
+/* The last two axes, the first of them from begin to end. */
+static void write_turned(Rows *r, NstBlock *block, NstDim begin, NstDim end, NstForKind kind)
+{
+    NstDims *dims = r->dims;
+    uint32_t k = r->nest->n_axes - 2, n = 0;
+    NstDim at[MAX_BREAKS], lanes = constant(r, r->lanes), b, var, from = constant(r, 0);
+    if (r->n_split < MAX_SPLIT_AXES) n = nst_breaks(r->w, r->nest, r->n_common, k + 1, at, MAX_BREAKS);
+    bool apart = true; /* breaks of the one axis do not depend on the other */
+    for (uint32_t i = 0; i < n; i++) apart = apart && !nst_dim_uses(dims, at[i], r->nest->axis[k].var);
+    NstDim full = apart ? nst_dim_floordiv(dims, nst_dim_sub(dims, end, begin), lanes) : from;
+    NstDim rest = nst_dim_add(dims, begin, nst_dim_mul(dims, full, lanes));
+    int64_t known;
+    if (!nst_dim_is_const(dims, full, &known) || known > 0) {
+        NstBlock *body = nst_writer_loop(r->w, block, "b", constant(r, 0), full, 1, kind, 0, &b);
+        NstDim row = nst_dim_add(dims, begin, nst_dim_mul(dims, b, lanes));
+        for (uint32_t i = 0; i <= n; i++) {
+            NstDim to = i < n ? at[i] : nst_writer_dim(r->w, r->nest->axis[k + 1].extent);
+            if (!nst_dim_is_const(dims, nst_dim_sub(dims, to, from), &known) || known > 0)
+                write_turned_run(r, body, row, from, to);
+            from = to;
+        }
+    }
+    if (nst_dim_is_const(dims, nst_dim_sub(dims, end, rest), &known) && known <= 0) return;
+    NstBlock *body = nst_writer_loop(r->w, block, "row", rest, end, 1, kind, 0, &var);
+    nst_writer_bind(r->w, r->nest->axis[k].var, var);
+    write_axis(r, body, k + 1);
+}
+
 /* Axis k from begin to end. */
 static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstDim end, bool parallel)
 {
@@ -138,6 +190,10 @@ static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstD
     NstDim var;
     const char *name = nst_dims_sym(r->dims, r->nest->axis[k].var)->name;
     NstForKind kind = parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
+    if (r->turned && k + 2 == r->nest->n_axes) {
+        write_turned(r, block, begin, end, kind);
+        return;
+    }
     block = nst_writer_loop(r->w, block, name, begin, end, 1, kind, 0, &var);
     nst_writer_bind(r->w, r->nest->axis[k].var, var);
     write_axis(r, block, k + 1);
@@ -186,6 +242,31 @@ static void put_longest_first(Rows *r)
     nest->axis[r->n_common] = first;
 }
 
+/* Puts the axis along which loads are adjacent that are apart along the last one before it.  Elements of 4 bytes: what code
+ * generation turns in registers. */
+static bool turn_axes(Rows *r)
+{
+    NstNest *nest = r->nest;
+    NstTouched t;
+    nst_touched(r->w->module, nest, &t);
+    if (nest->n_axes < r->n_common + 2 || t.widest != 4 || nest->n_lets || nest->check.i) return false;
+    NstSym last = nest->axis[nest->n_axes - 1].var;
+    for (uint32_t k = 0; k < t.address.n; k++) {
+        int64_t stride;
+        NstDim at = t.address.at[k];
+        if (t.stored.at[k] || !nst_dim_uses(r->dims, at, last)) continue;
+        if (nst_stride(r->dims, at, last, &stride) && stride == 1) continue;
+        for (uint32_t a = r->n_common; a + 1 < nest->n_axes; a++) {
+            if (!nst_stride(r->dims, at, nest->axis[a].var, &stride) || stride != 1) continue;
+            NstAxis axis = nest->axis[a];
+            for (uint32_t i = a; i + 2 < nest->n_axes; i++) nest->axis[i] = nest->axis[i + 1];
+            nest->axis[nest->n_axes - 2] = axis;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void write_map(Rows *r, NstBlock *block)
 {
     r->unroll = cost_of(r) <= UNROLL_COST ? UNROLL : 1;
@@ -194,6 +275,7 @@ static void write_map(Rows *r, NstBlock *block)
         return;
     }
     if (r->parallel && r->nest->n_axes > r->n_common + 2) put_longest_first(r);
+    r->turned = turn_axes(r);
     write_axis(r, block, r->n_common);
 }
 

@@ -222,6 +222,33 @@ static void add_scratch(Strip *s, NstBlock *block, NstBuf module_buffer)
     nst_block_add(s->w.kernel, block, nst_stmt_alloc(s->w.kernel, to));
 }
 
+/* A pack nest: its last two axes in blocks of lanes x lanes, which code generation turns in registers where the operand is
+ * adjacent along the other axis.  False where they do not divide into blocks. */
+static bool write_pack(Strip *s, NstBlock *block, NstNest *nest)
+{
+    NstDims *dims = s->module->dims;
+    int64_t lanes = nst_target_lanes(s->module->target, NST_F32), rows, columns, panel;
+    if (nest->n_states || nest->n_lets || nest->check.i || nest->guard.i || nest->store_guard.i ||
+        nest->n_axes != s->n_common + 2)
+        return false;
+    NstAxis row = nest->axis[s->n_common], column = nest->axis[s->n_common + 1];
+    if (!nst_dim_is_const(dims, row.extent, &rows) || !nst_dim_is_const(dims, column.extent, &columns)) return false;
+    panel = columns % (2 * lanes) == 0 ? 2 * lanes : lanes;
+    if (rows % lanes || columns % panel || rows == 0 || columns == 0) return false;
+    NstDim zero = nst_dim_const(dims, 0), p, b, h, u, l;
+    bind_common(s, nest);
+    block = nst_writer_loop(&s->w, block, "p", zero, nst_dim_const(dims, columns / panel), 1, NST_FOR_SERIAL, 0, &p);
+    block = nst_writer_loop(&s->w, block, "b", zero, nst_dim_const(dims, rows / lanes), 1, NST_FOR_SERIAL, 0, &b);
+    block = nst_writer_loop(&s->w, block, "h", zero, nst_dim_const(dims, panel / lanes), 1, NST_FOR_UNROLL, 0, &h);
+    block = nst_writer_loop(&s->w, block, "u", zero, nst_dim_const(dims, lanes), 1, NST_FOR_UNROLL, 0, &u);
+    block = nst_writer_loop(&s->w, block, "l", zero, nst_dim_const(dims, lanes), 1, NST_FOR_VECTOR, lanes, &l);
+    nst_writer_bind(&s->w, row.var, nst_dim_add(dims, nst_dim_mul_const(dims, b, lanes), u));
+    NstDim at = nst_dim_add(dims, nst_dim_mul_const(dims, p, panel), nst_dim_mul_const(dims, h, lanes));
+    nst_writer_bind(&s->w, column.var, nst_dim_add(dims, at, l));
+    nst_writer_stores(&s->w, block, nest);
+    return true;
+}
+
 static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
 {
     NstTileSchedule schedule;
@@ -237,7 +264,7 @@ static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
     NstPacked packed = nst_pack_columns(s->module, nest, s->n_common, &schedule);
     if (packed.nest) {
         add_scratch(s, block, packed.buffer);
-        NST_TRY(write_member(s, block, packed.nest));
+        if (!write_pack(s, block, packed.nest)) NST_TRY(write_member(s, block, packed.nest));
     }
     bind_common(s, nest);
     return nst_tile_nest(s->ctx, &s->w, block, nest, s->n_common, &schedule);

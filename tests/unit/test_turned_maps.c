@@ -1,0 +1,60 @@
+/* test_turned_maps.c: maps that read along one axis and write along another run in square blocks, with the same bits. */
+#include <criterion/criterion.h>
+#include "tests/unit/support_module.h"
+
+typedef struct TurnCase {
+    const char *text;
+    const char *sizes[3];
+} TurnCase;
+
+static const TurnCase cases[] = {
+    {"graph t(x: f32[n, m]) {\n  %t = permute [1, 0] %x : f32[m, n]\n  %y = map \"a * 2 + 1\" %t : f32[m, n]\n"
+     "  return out = %y\n}\n",
+     {"n=48 m=32", "n=37 m=21", "n=5 m=3"}},
+    {"graph t(x: f32[2, 24, 5, n]) {\n  %t = permute [0, 2, 3, 1] %x : f32[2, 5, n, 24]\n"
+     "  %y = map \"max(a, 0)\" %t : f32[2, 5, n, 24]\n  return out = %y\n}\n",
+     {"n=7", "n=16", "n=1"}},
+    {"graph t(x: i32[n, m], z: i32[m, 40]) {\n  %t = permute [1, 0] %x : i32[m, n]\n"
+     "  %s = slice start [0, 3] %t : i32[m, 16]\n  %c = concat axis 1 %s, %z : i32[m, 56]\n"
+     "  %y = map \"a + 1\" %c : i32[m, 56]\n  return out = %y\n}\n",
+     {"n=20 m=32", "n=33 m=19", "n=19 m=5"}},
+    {"graph t(x: f32[n, 50], w: f32[n, 50]) {\n  %t = permute [1, 0] %x : f32[50, n]\n"
+     "  %u = permute [1, 0] %w : f32[50, n]\n  %y = map \"a * b\" %t, %u : f32[50, n]\n  return out = %y\n}\n",
+     {"n=48", "n=33", "n=2"}},
+};
+
+static void check(const char *target_name)
+{
+    NstCtx ctx;
+    NstTarget target;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    if (nst_target_parse(&ctx, target_name, &target) == NST_OK) {
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            for (int s = 0; s < 3; s++) {
+                ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
+                ModuleRun wanted = support_interpret_graph(&ctx, &test, &target);
+                for (int threads = 0; threads <= 2; threads++) {
+                    ModuleRun run = support_run_module(&ctx, &test, &target, NULL, threads);
+                    support_same_results(&wanted, &run,
+                                         nst_format(ctx.arena, "case %zu, %s, %d threads", k, test.sizes, threads));
+                }
+            }
+        }
+    }
+    nst_ctx_dispose(&ctx);
+}
+
+Test(turned_maps, baseline)
+{
+    check("baseline");
+}
+
+Test(turned_maps, avx2)
+{
+    check("avx2");
+}
+
+Test(turned_maps, avx512)
+{
+    check("avx512");
+}
