@@ -1,8 +1,8 @@
 /* math.h: expansion of elementary functions (scalar.def kind EXPANDED) into elementary operations.
  *
- * math.def holds the tables: coefficients, range, error bound in ulp, source.  The same expansion is evaluated by the
- * interpreter and emitted by code generation: with fma on the fma targets, mul and add on the baseline, so that folded
- * and compiled values agree bit for bit. */
+ * math.def states the error bounds, math_coefficients.def (made by tools/math_coefficients.py) holds the coefficients.
+ * The same expansion is evaluated by the interpreter and emitted by code generation: with fma on the fma targets, mul and
+ * add on the baseline, so that folded and compiled values agree bit for bit.  docs/MATH.md describes the methods. */
 #ifndef NST_IR_MATH_H
 #define NST_IR_MATH_H
 
