@@ -243,3 +243,14 @@ Test(expr, walks_nest)
     SAME(nst_expr_rewrite(exprs, e, nested_rewrite, &count), e);
     cr_assert_eq(count, 3u);
 }
+
+/* What an operation folds to after substitution was substituted already. */
+Test(expr, a_renamed_leaf_is_renamed_once)
+{
+    NstExpr a = arg(NST_F32, 0), b = arg(NST_F32, 1), c = arg(NST_BOOL, 2);
+    NstExpr e = nst_expr_ternary(exprs, NST_OP_SELECT, c, a, b);
+    const NstExpr swap[3] = {b, a, nst_expr_int(exprs, NST_BOOL, 1)};
+    SAME(nst_expr_subst_args(exprs, e, swap, 3), b);
+    NstExpr deeper = op1(NST_OP_NEG, e);
+    SAME(nst_expr_subst_args(exprs, op1(NST_OP_NEG, deeper), swap, 3), b);
+}
