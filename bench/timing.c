@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "ir/base/os.h"
 
 const NstBenchLimits NST_BENCH_DEFAULT = {
@@ -75,11 +76,25 @@ static void summarise(NstBench *bench)
 /* -- measuring
  * -------------------------------------------------------------------------------------------------- */
 
+static int64_t thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static double time_calls(const NstBenchCase *c, int calls)
 {
     int64_t start = nst_os_now_ns();
     for (int i = 0; i < calls; i++) c->run(c->arg);
     return (double)(nst_os_now_ns() - start) / calls;
+}
+
+static double processor_time_of_calls(const NstBenchCase *c, int calls)
+{
+    int64_t start = thread_ns();
+    for (int i = 0; i < calls; i++) c->run(c->arg);
+    return (double)(thread_ns() - start) / calls;
 }
 
 /* Calls a sample needs to last sample_ns.  Also warms caches, branch predictors and the clock. */
@@ -116,7 +131,8 @@ NstStatus nst_bench_run(NstCtx *ctx, const NstBenchCase *cases, int n, NstBenchL
         double *samples = bench->samples + (size_t)round * (size_t)n;
         for (int i = 0; i < n; i++) {
             for (int w = 0; w < limits.warm_calls; w++) cases[i].run(cases[i].arg);
-            samples[i] = time_calls(&cases[i], calls[i]);
+            samples[i] =
+                limits.processor_time ? processor_time_of_calls(&cases[i], calls[i]) : time_calls(&cases[i], calls[i]);
         }
         round++;
     }

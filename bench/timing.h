@@ -5,6 +5,7 @@
 #ifndef NST_BENCH_TIMING_H
 #define NST_BENCH_TIMING_H
 
+#include <stdbool.h>
 #include "ir/base/status.h"
 
 #define NST_BENCH_MAX_CASES   32
@@ -25,6 +26,9 @@ typedef struct NstBenchLimits {
                          cache */
     int min_rounds;   /* also when the time is over */
     int max_rounds;
+    bool
+        processor_time; /* samples count only the time this thread held a processor: for work of one thread on a machine
+                            that others use too */
 } NstBenchLimits;
 
 /* Half a second, samples of 50 us after one warm call, 7 to 2000 rounds. */

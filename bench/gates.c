@@ -1,0 +1,134 @@
+/* gates.c: rows of bench/gates and their table. */
+#include "bench/gates.h"
+
+#include <string.h>
+
+void nst_gates_add(NstGates *g, NstGateRow row)
+{
+    row.name = nst_strdup(g->ctx.arena, row.name);
+    row.note = row.note ? nst_strdup(g->ctx.arena, row.note) : NULL;
+    row.missing = row.missing ? nst_strdup(g->ctx.arena, row.missing) : NULL;
+    if (g->smoke && row.kind == NST_GATE_MOST) row.required *= 2;
+    if (g->smoke && (row.kind == NST_GATE_LEAST || row.kind == NST_GATE_PEAK)) row.required /= 2;
+    if (!row.missing && row.kind == NST_GATE_PEAK && !row.counts_skipped && row.measured > g->peak_rate[row.peak])
+        g->peak_rate[row.peak] = row.measured;
+    nst_vec_push(g->ctx.arena, &g->rows, row);
+    fprintf(stderr, "  %s: %.4g %s%s%s%s%s\n", row.name, row.measured, row.kind == NST_GATE_PEAK ? "GOP/s" : row.unit,
+            row.note ? ", " : "", row.note ? row.note : "", row.missing ? ", " : "", row.missing ? row.missing : "");
+}
+
+void nst_gates_rate(NstGates *g, const char *name, NstPeak peak, double rate, double required, const char *note)
+{
+    nst_gates_add(g, (NstGateRow){.name = name,
+                                  .unit = "%",
+                                  .note = note,
+                                  .kind = NST_GATE_PEAK,
+                                  .measured = rate,
+                                  .required = required,
+                                  .peak = peak});
+}
+
+void nst_gates_least(NstGates *g, const char *name, double value, double required, const char *unit, const char *note)
+{
+    nst_gates_add(
+        g,
+        (NstGateRow){
+            .name = name, .unit = unit, .note = note, .kind = NST_GATE_LEAST, .measured = value, .required = required});
+}
+
+void nst_gates_most(NstGates *g, const char *name, double value, double required, const char *unit, const char *note)
+{
+    nst_gates_add(
+        g,
+        (NstGateRow){
+            .name = name, .unit = unit, .note = note, .kind = NST_GATE_MOST, .measured = value, .required = required});
+}
+
+void nst_gates_info(NstGates *g, const char *name, double value, const char *unit, const char *note)
+{
+    nst_gates_add(g, (NstGateRow){.name = name, .unit = unit, .note = note, .kind = NST_GATE_INFO, .measured = value});
+}
+
+void nst_gates_missing(NstGates *g, const char *name, const char *why, bool required)
+{
+    nst_gates_add(g, (NstGateRow){.name = name,
+                                  .unit = "",
+                                  .kind = required ? NST_GATE_LEAST : NST_GATE_INFO,
+                                  .required = 1,
+                                  .missing = why});
+}
+
+void nst_gates_absent(NstGates *g, const char *name, const char *what)
+{
+    nst_gates_add(g, (NstGateRow){.name = name, .unit = "", .kind = NST_GATE_INFO, .missing = what, .absent = true});
+}
+
+bool nst_gates_try(NstGates *g, const char *name, NstStatus (*body)(NstCtx *ctx, void *arg), void *arg)
+{
+    NstCtx ctx;
+    if (nst_ctx_init(&ctx) != NST_OK) {
+        nst_gates_missing(g, name, "no memory", true);
+        return false;
+    }
+    NstStatus status = nst_guard(&ctx, body, arg);
+    if (status != NST_OK)
+        nst_gates_missing(g, name, nst_format(g->ctx.arena, "%s: %s", nst_status_name(status), ctx.error), true);
+    nst_ctx_dispose(&ctx);
+    return status == NST_OK;
+}
+
+/* --- the table ----------------------------------------------------------------------------------------------- */
+
+static void print_number(NstText *text, double value, const char *unit)
+{
+    if (strcmp(unit, "%") == 0)
+        nst_text_add(text, "%.1f %%", 100 * value);
+    else if (value == (double)(int64_t)value)
+        nst_text_add(text, "%.0f %s", value, unit);
+    else
+        nst_text_add(text, "%.3g %s", value, unit);
+}
+
+static const char *verdict(const NstGateRow *row, double measured)
+{
+    if (row->absent) return "not on this CPU";
+    if (row->kind == NST_GATE_INFO) return "";
+    if (row->missing) return "**unmet**";
+    bool met = row->kind == NST_GATE_MOST ? measured <= row->required : measured >= row->required;
+    return met ? "met" : "**unmet**";
+}
+
+static bool print_row(const NstGates *g, const NstGateRow *row, NstText *text)
+{
+    double measured = row->measured;
+    if (row->kind == NST_GATE_PEAK && !row->missing) measured /= g->peak_rate[row->peak];
+    nst_text_add(text, "| %s | ", row->name);
+    if (row->missing)
+        nst_text_add(text, "not measured: %s", row->missing);
+    else
+        print_number(text, measured, row->unit);
+    if (row->kind == NST_GATE_PEAK && !row->missing) nst_text_add(text, " (%.1f)", row->measured);
+    nst_text_add(text, " | ");
+    if (row->kind != NST_GATE_INFO && !row->missing) {
+        nst_text_add(text, row->kind == NST_GATE_MOST ? "&le; " : "&ge; ");
+        print_number(text, row->required, row->unit);
+    }
+    const char *word = verdict(row, measured);
+    nst_text_add(text, " | %s | %s |\n", word, row->note ? row->note : "");
+    return strcmp(word, "**unmet**") == 0;
+}
+
+int nst_gates_print(const NstGates *g, FILE *file)
+{
+    NstText text;
+    int unmet = 0;
+    nst_text_init(&text, g->ctx.arena);
+    nst_text_add(&text, "Peaks of this run (GOP/s, one thread):");
+    for (int p = 0; p < NST_PEAK_COUNT; p++)
+        if (g->peak_rate[p] > 0) nst_text_add(&text, " %s %.1f;", nst_peak_name((NstPeak)p), g->peak_rate[p]);
+    nst_text_add(&text, "\n\n| row | measured | required | verdict | note |\n| --- | --- | --- | --- | --- |\n");
+    for (uint32_t k = 0; k < g->rows.n; k++) unmet += print_row(g, &g->rows.at[k], &text);
+    nst_text_add(&text, "\n%d rows unmet.\n", unmet);
+    fputs(nst_text_get(&text), file);
+    return unmet;
+}

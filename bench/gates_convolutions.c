@@ -1,0 +1,221 @@
+/* gates_convolutions.c: convolutions from window + contract: share of the peak, or of the copy bandwidth of their bytes.
+ *
+ * The graphs are NCHW as models are; a row's graph turns its input from and its output to channels-last by permutes, which
+ * cost nothing where that is the layout the layout pass chooses.  The row "NCHW" has ports as they are. */
+#include "bench/bandwidth.h"
+#include "bench/gates.h"
+
+#include <math.h>
+
+#define NEAR       8
+#define NEAR_SHARE 0.85
+
+typedef enum Kind {
+    DENSE,
+    GROUPED,    /* 32 groups of c and f channels */
+    DEPTHWISE,  /* c channels */
+    VOLUME,     /* 3-D, size x size x size */
+    TRANSPOSED, /* kernel 2x2, stride 2 */
+} Kind;
+
+#define GROUPS 32
+
+typedef struct Convolution {
+    NstGates *g;
+    Kind kind;
+    int64_t c, f, size, kernel, stride, dilation;
+    double required;
+    bool copy; /* required is a share of the copy bandwidth */
+    bool nchw; /* ports as in the model */
+    const char *name;
+    double share; /* result: GOP/s, or share of the copy bandwidth */
+    double ms;
+    const char *facts;
+} Convolution;
+
+static int64_t pad_of(const Convolution *v)
+{
+    return v->dilation * (v->kernel - 1) / 2;
+}
+
+static int64_t out_size(const Convolution *v)
+{
+    if (v->kind == TRANSPOSED) return 2 * v->size;
+    return (v->size + 2 * pad_of(v) - v->dilation * (v->kernel - 1) - 1) / v->stride + 1;
+}
+
+static const char *window(NstCtx *ctx, const Convolution *v, int axis)
+{
+    long long pad = pad_of(v);
+    return nst_format(ctx->arena, "axis %d size %lld stride %lld dilation %lld pad %lld, %lld", axis,
+                      (long long)v->kernel, (long long)v->stride, (long long)v->dilation, pad, pad);
+}
+
+/* Output y of input %x, in NCHW. */
+static const char *body(NstCtx *ctx, const Convolution *v)
+{
+    long long c = v->c, f = v->f, k = v->kernel, o = out_size(v);
+    switch (v->kind) {
+    case GROUPED: {
+        long long s = v->size, all = GROUPS * f;
+        return nst_format(ctx->arena,
+                          "  %%g = reshape %%x : f32[1, %d, %lld, %lld, %lld]\n"
+                          "  %%w = const f32[%d, %lld, %lld, %lld, %lld] seed 3\n  %%t = window [%s; %s] %%g\n"
+                          "  %%z = contract \"ngchwuv,gfcuv->ngfhw\" %%t, %%w\n"
+                          "  %%y = reshape %%z : f32[1, %lld, %lld, %lld]\n",
+                          GROUPS, c, s, s, GROUPS, f, c, k, k, window(ctx, v, 3), window(ctx, v, 4), all, o, o);
+    }
+    case DEPTHWISE:
+        return nst_format(ctx->arena,
+                          "  %%w = const f32[%lld, %lld, %lld] seed 3\n  %%t = window [%s; %s] %%x\n"
+                          "  %%y = contract \"nchwuv,cuv->nchw\" %%t, %%w\n",
+                          c, k, k, window(ctx, v, 2), window(ctx, v, 3));
+    case VOLUME:
+        return nst_format(ctx->arena,
+                          "  %%w = const f32[%lld, %lld, %lld, %lld, %lld] seed 3\n  %%t = window [%s; %s; %s] %%x\n"
+                          "  %%y = contract \"ncdhwtuv,fctuv->nfdhw\" %%t, %%w\n",
+                          f, c, k, k, k, window(ctx, v, 2), window(ctx, v, 3), window(ctx, v, 4));
+    case TRANSPOSED:
+        return nst_format(
+            ctx->arena,
+            "  %%w = const f32[%lld, %lld, 2, 2] seed 3\n"
+            "  %%z = contract \"nchw,cfuv->nfhuwv\" %%x, %%w\n  %%y = reshape %%z : f32[1, %lld, %lld, %lld]\n",
+            c, f, f, o, o);
+    case DENSE: break;
+    }
+    return nst_format(ctx->arena,
+                      "  %%w = const f32[%lld, %lld, %lld, %lld] seed 3\n  %%t = window [%s; %s] %%x\n"
+                      "  %%y = contract \"nchwuv,fcuv->nfhw\" %%t, %%w\n",
+                      f, c, k, k, window(ctx, v, 2), window(ctx, v, 3));
+}
+
+static const char *text_of(NstCtx *ctx, const Convolution *v)
+{
+    bool volume = v->kind == VOLUME;
+    long long s = v->size, c = v->kind == GROUPED ? GROUPS * v->c : v->c;
+    const char *planes = volume ? nst_format(ctx->arena, "%lld, ", s) : "";
+    if (v->nchw)
+        return nst_format(ctx->arena, "graph convolution(x: f32[1, %lld, %s%lld, %lld]) {\n%s  return y = %%y\n}\n", c,
+                          planes, s, s, body(ctx, v));
+    return nst_format(ctx->arena,
+                      "graph convolution(last: f32[1, %s%lld, %lld, %lld]) {\n  %%x = permute [%s] %%last\n%s"
+                      "  %%out = permute [%s] %%y\n  return y = %%out\n}\n",
+                      planes, s, s, c, volume ? "0, 4, 1, 2, 3" : "0, 3, 1, 2", body(ctx, v),
+                      volume ? "0, 2, 3, 4, 1" : "0, 2, 3, 1");
+}
+
+/* Multiplications and additions of all taps, those in the padding too. */
+static double operations(const Convolution *v)
+{
+    double plane = (double)out_size(v) * (double)out_size(v), taps = (double)v->kernel * (double)v->kernel;
+    double channels = (double)v->c * (double)v->f;
+    if (v->kind == TRANSPOSED) return 2 * channels * plane;
+    if (v->kind == DEPTHWISE) channels = (double)v->c;
+    if (v->kind == GROUPED) channels *= GROUPS;
+    if (v->kind == VOLUME) plane *= (double)out_size(v), taps *= (double)v->kernel;
+    return 2 * channels * plane * taps;
+}
+
+static NstStatus measure(NstCtx *ctx, void *arg)
+{
+    Convolution *v = arg;
+    NstGates *g = v->g;
+    NstGateProgram *program;
+    NstBench bench;
+    NST_TRY(nst_gate_program_make(ctx, g, text_of(ctx, v), &program));
+    size_t in = program->on[0].run.inputs[0].bytes, out = program->on[0].run.outputs[0].bytes;
+    double work = v->copy ? (double)(in + out) : operations(v);
+    NstBenchCase cases[1 + NST_COPY_CASES] = {nst_gate_program_case(program, 0, work)};
+    int n = 1;
+    NstCopy copy = {.bytes = (in + out) / 2 / 64 * 64};
+    if (v->copy) {
+        copy.from = nst_gates_floats(ctx->arena, copy.bytes / 4, 1);
+        copy.to = nst_gates_floats(ctx->arena, copy.bytes / 4, 2);
+        n += nst_copy_cases(&copy, cases + n);
+    }
+    NST_TRY(nst_gates_measure(ctx, g, cases, n, v->copy ? NST_PEAK_COUNT : g->peak, &bench));
+    v->share = nst_bench_rate(&bench, 0);
+    double best = v->share;
+    for (int k = 1; k < n; k++) best = fmax(best, nst_bench_rate(&bench, k));
+    if (v->copy) v->share /= best;
+    v->ms = bench.times[0].best / 1e6;
+    v->facts = nst_format(g->ctx.arena, "%.3f ms, %s", v->ms, nst_gate_program_facts(&g->ctx, program));
+    nst_bench_dispose(&bench);
+    return NST_OK;
+}
+
+static void add(const Convolution *v, const char *name, double share, double required, const char *note)
+{
+    if (v->copy)
+        nst_gates_least(v->g, name, share, required, "%", note);
+    else
+        nst_gates_add(v->g, (NstGateRow){.name = name,
+                                         .unit = "%",
+                                         .note = note,
+                                         .kind = NST_GATE_PEAK,
+                                         .measured = share,
+                                         .required = required,
+                                         .peak = v->g->peak,
+                                         .counts_skipped = v->kernel > 1 && v->kind != TRANSPOSED});
+}
+
+static void measure_near(const Convolution *row)
+{
+    NstGates *g = row->g;
+    uint64_t state = g->seed;
+    double worst = INFINITY;
+    char note[128] = "", name[160];
+    snprintf(name, sizeof name, "%s, %d shapes near", row->name, NEAR);
+    for (int k = 0; k < NEAR; k++) {
+        Convolution v = *row;
+        v.c = nst_gates_near(&state, row->c);
+        v.f = nst_gates_near(&state, row->f);
+        v.size = nst_gates_near(&state, row->size);
+        if (!nst_gates_try(g, name, measure, &v)) return;
+        if (v.share >= worst) continue;
+        worst = v.share;
+        snprintf(note, sizeof note, "worst %lld->%lld at %lld; seed %llu", (long long)v.c, (long long)v.f,
+                 (long long)v.size, (unsigned long long)g->seed);
+    }
+    add(row, name, worst, row->required * NEAR_SHARE, note);
+}
+
+static void row(NstGates *g, const char *name, Convolution v)
+{
+    v.g = g;
+    v.name = name;
+    if (v.stride == 0) v.stride = 1;
+    if (v.dilation == 0) v.dilation = 1;
+    if (nst_gates_try(g, name, measure, &v)) {
+        add(&v, name, v.share, v.required, v.facts);
+        measure_near(&v);
+    }
+    Convolution model = v;
+    model.nchw = true;
+    const char *nchw = nst_format(g->ctx.arena, "%s, NCHW to NCHW", name);
+    if (nst_gates_try(g, nchw, measure, &model)) nst_gates_info(g, nchw, model.ms, "ms", model.facts);
+}
+
+void nst_gates_convolutions(NstGates *g)
+{
+    row(g, "3x3 64->64 at 56",
+        (Convolution){.kind = DENSE, .c = 64, .f = 64, .size = 56, .kernel = 3, .required = 0.82});
+    row(g, "3x3 512->512 at 7",
+        (Convolution){.kind = DENSE, .c = 512, .f = 512, .size = 7, .kernel = 3, .required = 0.82});
+    row(g, "1x1 256->64 at 56",
+        (Convolution){.kind = DENSE, .c = 256, .f = 64, .size = 56, .kernel = 1, .required = 0.82});
+    row(g, "3x3 stride 2 128->128 at 56",
+        (Convolution){.kind = DENSE, .c = 128, .f = 128, .size = 56, .kernel = 3, .stride = 2, .required = 0.82});
+    row(g, "depthwise 3x3 960 at 7",
+        (Convolution){.kind = DEPTHWISE, .c = 960, .f = 1, .size = 7, .kernel = 3, .required = 0.45});
+    row(g, "depthwise 3x3 144 at 56, of copy",
+        (Convolution){.kind = DEPTHWISE, .c = 144, .f = 1, .size = 56, .kernel = 3, .required = 0.80, .copy = true});
+    row(g, "3-D 3x3x3 32->32 at 16",
+        (Convolution){.kind = VOLUME, .c = 32, .f = 32, .size = 16, .kernel = 3, .required = 0.50});
+    row(g, "dilated 2 3x3 64->64 at 56",
+        (Convolution){.kind = DENSE, .c = 64, .f = 64, .size = 56, .kernel = 3, .dilation = 2, .required = 0.50});
+    row(g, "transposed 2x2 stride 2 256->128 at 28",
+        (Convolution){.kind = TRANSPOSED, .c = 256, .f = 128, .size = 28, .kernel = 2, .stride = 2, .required = 0.50});
+    row(g, "grouped 3x3 32 groups of 4 at 28",
+        (Convolution){.kind = GROUPED, .c = 4, .f = 4, .size = 28, .kernel = 3, .required = 0.50});
+}
