@@ -64,3 +64,141 @@ Test(import, digits_equal_what_onnx_runtime_gives, .timeout = 60)
     }
     cr_assert_eq(rows, 10);
 }
+
+#define END INT64_MIN
+
+static NstGraph *import_or_fail(const OnnxModel *model, const NstImportOptions *options)
+{
+    NstGraph *graph;
+    NstText bytes = onnx_bytes(model);
+    nst_ctx_clear(&ctx);
+    NstStatus status = nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, options, &graph);
+    cr_assert_eq(status, NST_OK, "%s", ctx.error);
+    return graph;
+}
+
+static const char *result_type(const NstGraph *graph, uint32_t k)
+{
+    NstText text;
+    nst_text_init(&text, ctx.arena);
+    nst_type_print(&text, graph->dims, nst_value_type(graph, nst_graph_region(graph, NST_GRAPH_REGION)->results.at[k]));
+    return nst_text_get(&text);
+}
+
+static int count_prim(const NstGraph *graph, NstPrim prim)
+{
+    int n = 0;
+    for (uint32_t k = 1; k < graph->nodes.n; k++) n += !graph->nodes.at[k]->dead && graph->nodes.at[k]->prim == prim;
+    return n;
+}
+
+Test(import, large_weights_are_views_of_the_model)
+{
+    static const int64_t shape[] = {64, 1000, END};
+    float *w = nst_alloc(ctx.arena, 64000 * sizeof *w);
+    OnnxModel m = onnx_model(ctx.arena);
+    w[63999] = 7;
+    onnx_input(&m, "x", 1, shape);
+    onnx_floats(&m, "w", shape, w, 64000);
+    onnx_output(&m, "y", 1, shape);
+    onnx_node(&m, "Add", "a", "x w", "y", NULL);
+    NstText bytes = onnx_bytes(&m);
+    NstArena *own = nst_arena_new(&ctx, ctx.arena);
+    NstGraph *graph;
+    cr_assert_eq(nst_import_onnx(&ctx, own, nst_text_get(&bytes), bytes.n, NULL, &graph), NST_OK, "%s", ctx.error);
+    cr_assert_lt(nst_arena_bytes(own), 128 << 10, "%zu bytes", nst_arena_bytes(own));
+    bool seen = false;
+    for (uint32_t k = 1; k < graph->nodes.n; k++) {
+        const NstNode *node = graph->nodes.at[k];
+        if (node->dead || node->prim != NST_PRIM_CONST) continue;
+        const char *at = node->attr.constant.data;
+        seen = seen || (at > bytes.at && at + node->attr.constant.bytes <= bytes.at + bytes.n);
+    }
+    cr_assert(seen);
+}
+
+/* Shape -> Slice -> Concat -> Reshape: no size is read at run time. */
+Test(import, sizes_are_tracked_through_shape_arithmetic)
+{
+    static const int64_t in[] = {-1, 4, 6, END}, out[] = {-1, 24, END}, one[] = {1, END};
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, in);
+    onnx_ints(&m, "zero", one, (int64_t[]){0}, 1);
+    onnx_ints(&m, "one", one, (int64_t[]){1}, 1);
+    onnx_ints(&m, "rest", one, (int64_t[]){-1}, 1);
+    onnx_output(&m, "y", 1, out);
+    onnx_output(&m, "z", 1, in);
+    onnx_node(&m, "Shape", "s", "x", "shape", NULL);
+    onnx_node(&m, "Slice", "l", "shape zero one", "n", NULL);
+    NstText axis;
+    nst_text_init(&axis, ctx.arena);
+    onnx_attr_int(&axis, "axis", 0);
+    onnx_node(&m, "Concat", "c", "n rest", "to", &axis);
+    onnx_node(&m, "Reshape", "r", "x to", "y", NULL);
+    onnx_node(&m, "Reshape", "back", "y shape", "z", NULL);
+    NstGraph *graph = import_or_fail(&m, NULL);
+    cr_expect_str_eq(result_type(graph, 0), "f32[N, 24]");
+    cr_expect_str_eq(result_type(graph, 1), "f32[N, 4, 6]");
+    cr_expect_eq(graph->sym_defs.n, 0);
+    cr_expect_eq(count_prim(graph, NST_PRIM_ASSERT), 0);
+    int64_t stated[] = {5, -1, -1};
+    NstDeclaredInput declared = {"x", 3, stated};
+    graph = import_or_fail(&m, &(NstImportOptions){.input = &declared, .n_inputs = 1});
+    cr_expect_str_eq(result_type(graph, 0), "f32[5, 24]");
+}
+
+Test(import, initialisers_that_are_inputs_may_be_overridden)
+{
+    static const int64_t shape[] = {2, END};
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, shape);
+    onnx_input(&m, "w", 1, shape);
+    onnx_floats(&m, "w", shape, (float[]){1, 2}, 2);
+    onnx_output(&m, "y", 1, shape);
+    onnx_node(&m, "Add", "a", "x w", "y", NULL);
+    NstGraph *graph = import_or_fail(&m, NULL);
+    cr_expect_eq(nst_graph_region(graph, NST_GRAPH_REGION)->params.n, 1);
+    const char *names[] = {"w"};
+    graph = import_or_fail(&m, &(NstImportOptions){.overridable = names, .n_overridable = 1});
+    cr_expect_eq(nst_graph_region(graph, NST_GRAPH_REGION)->params.n, 2);
+}
+
+Test(import, inputs_that_decide_the_structure_are_named_and_can_be_fixed)
+{
+    static const int64_t shape[] = {2, 3, END}, one[] = {1, END}, out[] = {2, 1, END};
+    const char *needs;
+    NstGraph *graph;
+    OnnxModel m = onnx_model(ctx.arena);
+    m.opset = 18;
+    onnx_input(&m, "x", 1, shape);
+    onnx_input(&m, "axes", 7, one);
+    onnx_output(&m, "y", 1, out);
+    onnx_node(&m, "ReduceSum", "r", "x axes", "y", NULL);
+    NstText bytes = onnx_bytes(&m);
+    NstImportOptions options = {.needs = &needs};
+    NstStatus status = nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph);
+    cr_assert_eq(status, NST_E_UNSUPPORTED);
+    cr_assert_str_eq(needs, "axes");
+    int64_t axis = 1;
+    NstFixedInput fixed = {"axes", {.dtype = NST_I64, .rank = 1, .shape = {1}, .data = &axis, .bytes = sizeof axis}};
+    graph = import_or_fail(&m, &(NstImportOptions){.fixed = &fixed, .n_fixed = 1});
+    cr_expect_str_eq(result_type(graph, 0), "f32[2, 1]");
+    cr_expect_eq(nst_graph_region(graph, NST_GRAPH_REGION)->params.n, 2);
+}
+
+/* One contraction for all steps before the loop, one in it; states of invariant shape. */
+Test(import, lstm_projects_its_input_before_the_loop)
+{
+    static const int64_t x[] = {-1, 2, 3, END}, w[] = {1, 16, 3, END}, r[] = {1, 16, 4, END}, y[] = {-1, 1, 2, 4, END};
+    float zeros[64] = {0};
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, x);
+    onnx_floats(&m, "w", w, zeros, 48);
+    onnx_floats(&m, "r", r, zeros, 64);
+    onnx_output(&m, "y", 1, y);
+    onnx_node(&m, "LSTM", "l", "x w r", "y", NULL);
+    NstGraph *graph = import_or_fail(&m, NULL);
+    cr_expect_str_eq(result_type(graph, 0), "f32[N, 1, 2, 4]");
+    cr_expect_eq(count_prim(graph, NST_PRIM_CONTRACT), 2);
+    cr_expect_eq(count_prim(graph, NST_PRIM_LOOP), 1);
+}

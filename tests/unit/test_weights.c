@@ -1,0 +1,143 @@
+/* test_weights.c: frontend/weights.h: each encoding of a tensor. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include "frontend/weights.h"
+#include "frontend/wire.h"
+#include "tests/unit/support_onnx.h"
+
+static NstCtx ctx;
+
+static void begin(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void end(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(weights, .init = begin, .fini = end);
+
+/* A tensor of one axis and what its fields hold. */
+static NstText tensor(int type, int64_t n)
+{
+    NstText t;
+    nst_text_init(&t, ctx.arena);
+    pb_int(&t, 1, n);
+    pb_int(&t, 2, type);
+    return t;
+}
+
+static NstStatus read_weight(const NstText *bytes, NstWeight *w)
+{
+    ProtobufCMessage *message;
+    NstModel *model = NST_NEW(ctx.arena, NstModel);
+    *model = (NstModel){.arena = ctx.arena, .bytes = (const unsigned char *)bytes->at, .n = bytes->n};
+    nst_ctx_clear(&ctx);
+    NST_TRY(nst_wire_unpack(&ctx, ctx.arena, &onnx__tensor_proto__descriptor, "tensor", bytes->at, bytes->n, &message));
+    return nst_weight_read(&ctx, model, (Onnx__TensorProto *)message, "w", w);
+}
+
+static void expect(const NstText *bytes, NstDtype dtype, const void *wanted, size_t n)
+{
+    NstWeight w;
+    NstStatus status = read_weight(bytes, &w);
+    cr_assert_eq(status, NST_OK, "%s", ctx.error);
+    cr_expect_eq(w.dtype, dtype);
+    cr_assert_eq(w.bytes, n, "%s: %zu bytes", nst_dtype_info(dtype)->name, w.bytes);
+    cr_expect_eq(memcmp(w.data, wanted, n), 0, "%s", nst_dtype_info(dtype)->name);
+}
+
+Test(weights, raw_data)
+{
+    const struct {
+        int type;
+        NstDtype dtype;
+        const char *raw;
+        size_t n;
+        int64_t count;
+        const char *wanted;
+        size_t bytes;
+    } rows[] = {{1, NST_F32, "\0\0\x80\x3f", 4, 1, "\0\0\x80\x3f", 4},
+                {9, NST_BOOL, "\0\1\7", 3, 3, "\0\1\1", 3},
+                {10, NST_F16, "\0\x3c", 2, 1, "\0\x3c", 2},
+                {21, NST_U4, "\x21\x03", 2, 3, "\1\2\3", 3},
+                {22, NST_I4, "\xf1\x08", 2, 3, "\x01\xff\xf8", 3},
+                {25, NST_U2, "\xe4", 1, 4, "\0\1\2\3", 4},
+                {26, NST_I2, "\xe4", 1, 4, "\0\1\xfe\xff", 4},
+                {20, NST_F8E5M2FNUZ, "\x80", 1, 1, "\x80", 1},
+                {14, NST_C64, "\0\0\x80\x3f\0\0\0\0", 8, 1, "\0\0\x80\x3f\0\0\0\0", 8}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        NstText t = tensor(rows[k].type, rows[k].count);
+        pb_bytes(&t, 9, rows[k].raw, rows[k].n);
+        expect(&t, rows[k].dtype, rows[k].wanted, rows[k].bytes);
+    }
+}
+
+Test(weights, typed_fields)
+{
+    NstText t = tensor(1, 2);
+    pb_float(&t, 4, 1.5f);
+    pb_float(&t, 4, -2.0f);
+    expect(&t, NST_F32, (float[]){1.5f, -2.0f}, 8);
+    t = tensor(1, 2); /* packed */
+    pb_bytes(&t, 4, (float[]){1.5f, -2.0f}, 8);
+    expect(&t, NST_F32, (float[]){1.5f, -2.0f}, 8);
+    t = tensor(11, 1);
+    pb_bytes(&t, 10, (double[]){0.1}, 8);
+    expect(&t, NST_F64, (double[]){0.1}, 8);
+    t = tensor(3, 2);
+    pb_int(&t, 5, -3);
+    pb_int(&t, 5, 7);
+    expect(&t, NST_I8, (int8_t[]){-3, 7}, 2);
+    t = tensor(6, 1);
+    pb_int(&t, 5, -3);
+    expect(&t, NST_I32, (int32_t[]){-3}, 4);
+    t = tensor(7, 1);
+    pb_int(&t, 7, INT64_MIN);
+    expect(&t, NST_I64, (int64_t[]){INT64_MIN}, 8);
+    t = tensor(12, 1);
+    pb_int(&t, 11, 0xffffffff);
+    expect(&t, NST_U32, (uint32_t[]){0xffffffff}, 4);
+    t = tensor(10, 1);
+    pb_int(&t, 5, 0x3c00);
+    expect(&t, NST_F16, (uint16_t[]){0x3c00}, 2);
+    t = tensor(9, 2);
+    pb_int(&t, 5, 0);
+    pb_int(&t, 5, 256);
+    expect(&t, NST_BOOL, "\0\1", 2);
+    t = tensor(22, 3);
+    pb_int(&t, 5, 0xf1);
+    pb_int(&t, 5, 0x08);
+    expect(&t, NST_I4, "\x01\xff\xf8", 3);
+    t = tensor(14, 1);
+    pb_float(&t, 4, 1);
+    pb_float(&t, 4, 2);
+    expect(&t, NST_C64, (float[]){1, 2}, 8);
+}
+
+Test(weights, what_does_not_fit)
+{
+    NstWeight w;
+    NstText t = tensor(1, 2);
+    pb_float(&t, 4, 1.5f);
+    cr_expect_eq(read_weight(&t, &w), NST_E_MODEL);
+    cr_expect_str_eq(ctx.error, "w: 1 entries of float_data, its shape needs 2");
+    t = tensor(1, 1);
+    pb_int(&t, 5, 3); /* another type's field */
+    cr_expect_eq(read_weight(&t, &w), NST_E_MODEL);
+    t = tensor(8, 0);
+    cr_expect_eq(read_weight(&t, &w), NST_E_UNSUPPORTED);
+    t = tensor(0, 0);
+    cr_expect_eq(read_weight(&t, &w), NST_E_MODEL);
+    cr_expect_str_eq(ctx.error, "w: data type 0, allowed: 1 to 26");
+    t = tensor(1, 1);
+    pb_int(&t, 1000, 0); /* our own fields do not come from outside */
+    pb_int(&t, 1001, 4);
+    cr_expect_eq(read_weight(&t, &w), NST_E_MODEL);
+    t = tensor(1, 1);
+    pb_bytes(&t, 4, "abc", 3);
+    cr_expect_eq(read_weight(&t, &w), NST_E_PARSE);
+    cr_expect(strstr(ctx.error, "multiples of 4"));
+}
