@@ -79,8 +79,6 @@ static bool find_formal(const NstOpRow *row, const char *name, NstAttrFormal *f)
 static NstStatus check_one(NstCtx *ctx, const NstOpRow *row, const char *label, const NstAttr *a)
 {
     NstAttrFormal f;
-    NST_CHECK(ctx, !a->proto->ref_attr_name || !*a->proto->ref_attr_name, NST_E_UNSUPPORTED,
-              "%s: attribute '%s' refers to one of a function: not supported", label, a->name);
     NST_CHECK(ctx, find_formal(row, a->name, &f), NST_E_MODEL, "%s: attribute '%s' is none of version %d, allowed: %s",
               label, a->name, row->since, *nst_op_attributes(row) ? nst_op_attributes(row) : "none");
     int wanted = type_of_kind(&f);
@@ -92,21 +90,40 @@ static NstStatus check_one(NstCtx *ctx, const NstOpRow *row, const char *label, 
     return NST_OK;
 }
 
+/* One attribute, its reference resolved; *absent: it refers to one that the call leaves out. */
+static NstStatus resolve(NstCtx *ctx, NstArena *arena, const char *label, const Onnx__AttributeProto *p,
+                         const NstAttrList *outer, NstAttr *a, bool *absent)
+{
+    *absent = false;
+    *a = read_one(arena, p);
+    if (!p->ref_attr_name || !*p->ref_attr_name) return NST_OK;
+    NST_CHECK(ctx, outer, NST_E_MODEL, "%s: attribute '%s' refers to '%s' of a function, but stands in none", label,
+              p->name, p->ref_attr_name);
+    const NstAttr *from = nst_attrs_find(outer, p->ref_attr_name);
+    *absent = !from;
+    if (from) *a = *from;
+    a->name = p->name;
+    return NST_OK;
+}
+
 NstStatus nst_attrs_read(NstCtx *ctx, NstArena *arena, const NstOpRow *row, const char *label,
-                         const Onnx__NodeProto *node, NstAttrList *attrs)
+                         const Onnx__NodeProto *node, const NstAttrList *outer, NstAttrList *attrs)
 {
     NstAttrFormal f;
-    bool ok;
+    bool ok, absent;
     *attrs = (NstAttrList){0};
     for (size_t k = 0; k < node->n_attribute; k++) {
         const Onnx__AttributeProto *p = node->attribute[k];
+        NstAttr a;
         NST_CHECK(ctx, p->name && *p->name, NST_E_MODEL, "%s: attribute %zu has no name", label, k);
         NST_CHECK(ctx, !nst_attrs_find(attrs, p->name), NST_E_MODEL, "%s: attribute '%s' stands there twice", label,
                   p->name);
-        NstAttr a = read_one(arena, p);
-        NST_TRY(check_one(ctx, row, label, &a));
+        NST_TRY(resolve(ctx, arena, label, p, outer, &a, &absent));
+        if (absent) continue;
+        if (row) NST_TRY(check_one(ctx, row, label, &a));
         nst_vec_push(arena, &attrs->list, a);
     }
+    if (!row) return NST_OK;
     for (const char *p = nst_op_attributes(row); nst_attr_formal_next(&p, &f, &ok);) {
         const char *name = nst_copy_text(arena, f.name, (size_t)f.name_n);
         NST_CHECK(ctx, !f.required || nst_attrs_find(attrs, name), NST_E_MODEL, "%s: attribute '%s' is missing", label,

@@ -23,10 +23,11 @@ typedef struct NstAttrList {
     NST_VEC(NstAttr) list;
 } NstAttrList;
 
-/* The attributes of a node.  Errors: NST_E_MODEL (no name, twice, no type or one that contradicts the field, not of the
- * row, or of another type than the row's; a required one is missing), NST_E_UNSUPPORTED (references to a function's). */
+/* The attributes of a node.  row NULL: any (a call of a function).  outer: attributes of the call around, for references
+ * (one that is not there leaves its own out); NULL: none allowed.  Errors: NST_E_MODEL (no name, twice, no type or one that contradicts the field, not of the
+ * row, or of another type than the row's; a required one is missing). */
 NstStatus nst_attrs_read(NstCtx *ctx, NstArena *arena, const NstOpRow *row, const char *label,
-                         const Onnx__NodeProto *node, NstAttrList *attrs) NST_MUST_CHECK;
+                         const Onnx__NodeProto *node, const NstAttrList *outer, NstAttrList *attrs) NST_MUST_CHECK;
 /* Adds what the row has a default for and the list has not. */
 void nst_attrs_add_defaults(NstArena *arena, const NstOpRow *row, NstAttrList *attrs);
 /* The attribute of that name, or NULL. */

@@ -1,19 +1,7 @@
 /* import.c: the graph of a model: inputs and initialisers, then each node through its row of the table, then outputs. */
-#include "frontend/import.h"
+#include "frontend/import_impl.h"
 
-#include "frontend/lower.h"
-#include "frontend/scope.h"
-
-typedef struct Import {
-    NstCtx *ctx;
-    NstArena *scratch; /* ends with the import */
-    NstGraph *graph;
-    NstModel *model;
-    const NstImportOptions *options;
-    NstBuild build;
-    NstShapeValues sizes;
-    NstScope scope;
-} Import;
+typedef NstImport Import;
 
 /* --- types ----------------------------------------------------------------------------------------------------- */
 
@@ -108,17 +96,19 @@ static bool is_constant(const Import *m, const NstScope *initializers, const cha
     return nst_scope_find(initializers, name) && !is_overridable(m, name);
 }
 
-static NstStatus import_initializers(Import *m, const Onnx__GraphProto *g)
+NstStatus nst_import_initializers(Import *m, const Onnx__GraphProto *g)
 {
+    NST_CHECK(m->ctx, g->n_sparse_initializer == 0, NST_E_UNSUPPORTED, "graph: sparse initializers are not supported");
     for (size_t k = 0; k < g->n_initializer; k++) {
         const Onnx__TensorProto *t = g->initializer[k];
         NstWeight w;
-        if (is_overridable(m, t->name)) continue;
-        NST_TRY(nst_weight_read(m->ctx, m->model, t, nst_format(m->scratch, "initializer '%s'", t->name), &w));
-        NstVal value = nst_build_const_view(&m->build, w.dtype, w.rank, w.shape, w.data, w.bytes);
-        NST_TRY(nst_build_status(&m->build));
+        if (m->scope->outer == NULL && is_overridable(m, t->name ? t->name : "")) continue;
+        NST_TRY(nst_weight_read(m->ctx, m->model, t, nst_format(m->scratch, "initializer '%s'", t->name ? t->name : ""),
+                                &w));
+        NstVal value = nst_build_const_view(m->b, w.dtype, w.rank, w.shape, w.data, w.bytes);
+        NST_TRY(nst_build_status(m->b));
+        NST_TRY(nst_scope_define(m->ctx, m->scope, t->name, value, "an initializer"));
         nst_graph_value(m->graph, value)->name = nst_strdup(m->graph->arena, t->name);
-        NST_TRY(nst_scope_define(m->ctx, &m->scope, t->name, value, "an initializer"));
     }
     return NST_OK;
 }
@@ -128,14 +118,14 @@ static NstStatus apply_fixed(Import *m)
 {
     for (uint32_t k = 0; k < m->options->n_fixed; k++) {
         const NstTensorValue *t = &m->options->fixed[k].value;
-        NstScopeEntry *entry = nst_scope_find(&m->scope, m->options->fixed[k].name);
+        NstScopeEntry *entry = nst_scope_find(m->scope, m->options->fixed[k].name);
         NST_CHECK(m->ctx, entry, NST_E_NOT_FOUND, "input '%s' is fixed, but there is none", m->options->fixed[k].name);
         const NstType *type = nst_value_type(m->graph, entry->value);
         NST_CHECK(m->ctx, t->dtype == type->dtype && t->rank == type->rank, NST_E_TYPE,
                   "input '%s': fixed as %s of rank %d, the model has %s of rank %d", entry->name,
                   nst_dtype_info(t->dtype)->name, t->rank, nst_dtype_info(type->dtype)->name, type->rank);
-        entry->value = nst_build_const(&m->build, t->dtype, t->rank, t->shape, t->data);
-        NST_TRY(nst_build_status(&m->build));
+        entry->value = nst_build_const(m->b, t->dtype, t->rank, t->shape, t->data);
+        NST_TRY(nst_build_status(m->b));
     }
     return NST_OK;
 }
@@ -144,7 +134,6 @@ static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
 {
     NstScope initializers;
     nst_scope_init(&initializers, m->scratch);
-    NST_CHECK(m->ctx, g->n_sparse_initializer == 0, NST_E_UNSUPPORTED, "graph: sparse initializers are not supported");
     for (size_t k = 0; k < g->n_initializer; k++)
         NST_TRY(nst_scope_define(m->ctx, &initializers, g->initializer[k]->name, (NstVal){0}, "an initializer"));
     for (size_t k = 0; k < g->n_input; k++) {
@@ -153,116 +142,14 @@ static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
         NST_CHECK(m->ctx, name && *name, NST_E_MODEL, "graph: input %zu has no name", k);
         if (is_constant(m, &initializers, name)) continue; /* its default is its value */
         NST_TRY(read_tensor_type(m, name, g->input[k]->type, &type));
-        NstVal value = nst_build_param(&m->build, nst_strdup(m->graph->arena, name), type);
-        NST_TRY(nst_build_status(&m->build));
-        NST_TRY(nst_scope_define(m->ctx, &m->scope, name, value, "an input"));
+        NstVal value = nst_build_param(m->b, nst_strdup(m->graph->arena, name), type);
+        NST_TRY(nst_build_status(m->b));
+        NST_TRY(nst_scope_define(m->ctx, m->scope, name, value, "an input"));
     }
     for (uint32_t k = 0; k < m->options->n_overridable; k++)
-        NST_CHECK(m->ctx, nst_scope_find(&m->scope, m->options->overridable[k]), NST_E_NOT_FOUND,
+        NST_CHECK(m->ctx, nst_scope_find(m->scope, m->options->overridable[k]), NST_E_NOT_FOUND,
                   "initializer '%s' is no input of the graph and cannot be overridden", m->options->overridable[k]);
     return apply_fixed(m);
-}
-
-/* --- nodes ----------------------------------------------------------------------------------------------------- */
-
-/* The row of a node's operator in the version the model imports. */
-static NstStatus find_row(Import *m, const Onnx__NodeProto *node, const char *label, const NstOpRow **row)
-{
-    const char *domain = nst_onnx_domain(node->domain);
-    int64_t opset = nst_model_opset(m->model, domain);
-    const Onnx__ModelProto *proto = m->model->proto;
-    for (size_t k = 0; k < proto->n_functions; k++) {
-        const Onnx__FunctionProto *f = proto->functions[k];
-        bool same = f->name && strcmp(f->name, node->op_type) == 0 && strcmp(nst_onnx_domain(f->domain), domain) == 0;
-        NST_CHECK(m->ctx, !same, NST_E_UNSUPPORTED, "%s: functions of the model are not supported", label);
-    }
-    NST_CHECK(m->ctx, opset > 0 || strncmp(domain, "com.", 4) == 0, NST_E_MODEL,
-              "%s: domain '%s' is not imported by the model", label, domain);
-    *row = nst_op_find(domain, node->op_type, opset);
-    int first = nst_op_first_version(domain, node->op_type);
-    if (*row && (*row)->how == NST_ROW_GONE)
-        NST_FAIL(m->ctx, NST_E_MODEL, "%s: removed in version %d, the model imports opset %lld", label, (*row)->since,
-                 (long long)opset);
-    if (*row) return NST_OK;
-    if (first > 0)
-        NST_FAIL(m->ctx, NST_E_MODEL, "%s: exists from version %d on, the model imports opset %lld", label, first,
-                 (long long)opset);
-    if (strcmp(domain, "ai.onnx") == 0)
-        NST_FAIL(m->ctx, NST_E_MODEL, "%s: no operator '%s' in ai.onnx (opset %lld)", label, node->op_type,
-                 (long long)opset);
-    NST_FAIL(m->ctx, NST_E_UNSUPPORTED, "%s: operator '%s' of domain '%s' is not supported", label, node->op_type,
-             domain);
-}
-
-static NstStatus find_inputs(Import *m, const Onnx__NodeProto *node, NstLower *c)
-{
-    c->n_ins = (int)node->n_input;
-    c->ins = NST_NEW_ARRAY(m->scratch, NstVal, node->n_input + NST_MAX_FORMALS);
-    for (size_t k = 0; k < node->n_input; k++) {
-        if (!*node->input[k]) continue;
-        const NstScopeEntry *entry = nst_scope_find(&m->scope, node->input[k]);
-        NST_CHECK(m->ctx, entry && entry->value.i, NST_E_MODEL, "%s: input '%s' is not defined", c->label,
-                  node->input[k]);
-        c->ins[k] = entry->value;
-    }
-    while (c->n_ins > 0 && c->ins[c->n_ins - 1].i == 0) c->n_ins--;
-    return NST_OK;
-}
-
-static NstStatus check_node(Import *m, const NstOpRow *row, const NstLower *c)
-{
-    const NstType **types = NST_NEW_ARRAY(m->scratch, const NstType *, c->n_ins);
-    for (int k = 0; k < c->n_ins; k++)
-        if (c->ins[k].i) types[k] = nst_value_type(m->graph, c->ins[k]);
-    NstNodeShape shape = {c->label, types, c->n_ins, c->n_outs};
-    return nst_op_check(m->ctx, row, &shape);
-}
-
-/* Adapters up to the newest row, then its lowering. */
-static NstStatus run_row(Import *m, const NstOpRow *row, NstLower *c)
-{
-    for (; !row->newest; row--) {
-        if (row->how == NST_ROW_ADAPT) row->fn(c, row->arg);
-        NST_TRY(nst_build_status(&m->build));
-    }
-    nst_attrs_add_defaults(m->scratch, row, &c->attrs);
-    row->fn(c, row->arg);
-    return nst_build_status(&m->build);
-}
-
-static NstStatus define_outputs(Import *m, const Onnx__NodeProto *node, const NstLower *c)
-{
-    for (int k = 0; k < c->n_outs; k++) {
-        if (!c->wanted[k]) continue;
-        NST_CHECK(m->ctx, c->outs[k].i, NST_E_UNSUPPORTED, "%s: output %d ('%s') is not supported", c->label, k,
-                  node->output[k]);
-        NstValue *value = nst_graph_value(m->graph, c->outs[k]);
-        if (!value->name) value->name = nst_strdup(m->graph->arena, node->output[k]);
-        NST_TRY(nst_scope_define(m->ctx, &m->scope, node->output[k], c->outs[k], c->label));
-    }
-    return NST_OK;
-}
-
-static NstStatus import_node(Import *m, const Onnx__NodeProto *node)
-{
-    NST_CHECK(m->ctx, node->op_type && *node->op_type, NST_E_MODEL, "graph: a node without an operator");
-    const char *name = node->name && *node->name ? node->name : node->n_output > 0 ? node->output[0] : "";
-    const NstOpRow *row = NULL;
-    NstLower c = {.b = &m->build, .arena = m->scratch, .model = m->model, .sizes = &m->sizes};
-    c.label = nst_format(m->scratch, "%s '%.200s'", node->op_type, name);
-    NST_TRY(find_row(m, node, c.label, &row));
-    c.n_outs = (int)node->n_output;
-    NST_CHECK(m->ctx, nst_op_is_implemented(row), NST_E_UNSUPPORTED, "%s: operator %s-%d of %s is not supported",
-              c.label, row->name, row->since, row->domain);
-    NST_TRY(find_inputs(m, node, &c));
-    NST_TRY(nst_attrs_read(m->ctx, m->scratch, row, c.label, node, &c.attrs));
-    NST_TRY(check_node(m, row, &c));
-    c.outs = NST_NEW_ARRAY(m->scratch, NstVal, c.n_outs);
-    c.wanted = NST_NEW_ARRAY(m->scratch, bool, c.n_outs);
-    for (int k = 0; k < c.n_outs; k++) c.wanted[k] = *node->output[k] != '\0';
-    m->build.origin = nst_origin_of(m->graph->origins, nst_format(m->scratch, "%.200s (%s)", name, row->name));
-    NST_TRY(run_row(m, row, &c));
-    return define_outputs(m, node, &c);
 }
 
 /* --- outputs --------------------------------------------------------------------------------------------------- */
@@ -291,34 +178,34 @@ static NstStatus check_declared_output(Import *m, const char *name, const Onnx__
     return NST_OK;
 }
 
-static NstStatus import_outputs(Import *m, const Onnx__GraphProto *g)
+NstStatus nst_import_find_outputs(Import *m, const Onnx__GraphProto *g, NstVal *value)
 {
-    NstVal *value = NST_NEW_ARRAY(m->scratch, NstVal, g->n_output);
-    const char **names = NST_NEW_ARRAY(m->graph->arena, const char *, g->n_output);
     NST_CHECK(m->ctx, g->n_output > 0, NST_E_MODEL, "graph: no outputs");
     for (size_t k = 0; k < g->n_output; k++) {
         const char *name = g->output[k]->name;
-        const NstScopeEntry *entry = name ? nst_scope_find(&m->scope, name) : NULL;
+        const NstScopeEntry *entry = name ? nst_scope_find(m->scope, name) : NULL;
         NST_CHECK(m->ctx, entry, NST_E_MODEL, "output '%s' is made by no node, input or initializer", name ? name : "");
-        NST_TRY(check_declared_output(m, name, g->output[k]->type, entry->value));
+        NST_CHECK(m->ctx, entry->value.i, NST_E_MODEL, "output '%s' is absent", name);
         value[k] = entry->value;
-        names[k] = nst_strdup(m->graph->arena, name);
     }
-    nst_build_results(&m->build, (uint32_t)g->n_output, value, names);
-    return nst_build_status(&m->build);
+    return NST_OK;
 }
 
 static NstStatus import_graph(Import *m)
 {
     const Onnx__GraphProto *g = m->model->proto->graph;
-    NST_CHECK(m->ctx, g->n_node <= NST_MAX_NODES, NST_E_LIMIT, "graph: %zu nodes, allowed: at most %d", g->n_node,
-              NST_MAX_NODES);
-    uint32_t *order = NST_NEW_ARRAY(m->scratch, uint32_t, g->n_node);
+    NstVal *value = NST_NEW_ARRAY(m->scratch, NstVal, g->n_output);
+    const char **names = NST_NEW_ARRAY(m->graph->arena, const char *, g->n_output);
     NST_TRY(import_inputs(m, g));
-    NST_TRY(import_initializers(m, g));
-    NST_TRY(nst_scope_order(m->ctx, m->scratch, &m->scope, g, order));
-    for (size_t k = 0; k < g->n_node; k++) NST_TRY(import_node(m, g->node[order[k]]));
-    return import_outputs(m, g);
+    NST_TRY(nst_import_initializers(m, g));
+    NST_TRY(nst_import_nodes(m, g->node, g->n_node));
+    NST_TRY(nst_import_find_outputs(m, g, value));
+    for (size_t k = 0; k < g->n_output; k++) {
+        names[k] = nst_strdup(m->graph->arena, g->output[k]->name);
+        NST_TRY(check_declared_output(m, names[k], g->output[k]->type, value[k]));
+    }
+    nst_build_results(m->b, (uint32_t)g->n_output, value, names);
+    return nst_build_status(m->b);
 }
 
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
@@ -331,9 +218,15 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     NST_TRY(nst_model_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
     const char *name = m.model->proto->graph->name;
     m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
+    NstContext context = {.opset = (const Onnx__OperatorSetIdProto *const *)m.model->proto->opset_import,
+                          .n_opset = m.model->proto->n_opset_import};
+    NstScope scope;
+    m.context = &context;
+    m.scope = &scope;
+    m.b = &m.build;
     nst_build_init(&m.build, ctx, m.graph, NST_GRAPH_REGION);
     nst_shape_values_init(&m.sizes, m.scratch, m.graph);
-    nst_scope_init(&m.scope, m.scratch);
+    nst_scope_init(&scope, m.scratch);
     NstStatus status = import_graph(&m);
     if (status == NST_OK) nst_graph_sweep(m.graph);
 #ifdef NST_DEBUG

@@ -220,7 +220,9 @@ const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
         V one = rank(c, in(c, k)) == 0 ? in(c, k) : drop_axis(c, slice1(c, in(c, k), 0, num(c, j), 1, num(c, 1)), 0);
         dims[j] = nst_build_value_dim(c->b, one, NULL, lo, INT64_MAX);
     }
-    nst_shape_value_set(c->sizes, in(c, k), (NstShapeValue){(int)count, dims});
+    if (nst_value_node(c->b->graph, in(c, k))->region.i ==
+        c->b->region.i) /* else the sizes live in this region alone */
+        nst_shape_value_set(c->sizes, in(c, k), (NstShapeValue){(int)count, dims});
     *n = (int)count;
     return dims;
 }
@@ -367,6 +369,28 @@ V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what)
     NstStatus status = nst_weight_read(c->b->ctx, c->model, tensor, nst_format(c->arena, "%s: %s", c->label, what), &w);
     if (status != NST_OK) return c->b->status = status, (V){0};
     return nst_build_const_view(c->b, w.dtype, w.rank, w.shape, w.data, w.bytes);
+}
+
+/* --- regions --------------------------------------------------------------------------------------------------- */
+
+void enter(NstLower *c, Inner *inner)
+{
+    inner->outer = c->b;
+    inner->region = nst_build_region(c->b, &inner->build);
+    c->b = &inner->build;
+}
+
+V param(NstLower *c, const char *name, const NstType *type)
+{
+    return nst_build_param(c->b, name, *type);
+}
+
+NstRegionId leave(NstLower *c, Inner *inner, int n, const V *results)
+{
+    nst_build_results(&inner->build, (uint32_t)n, results, NULL);
+    if (inner->outer->status == NST_OK) inner->outer->status = inner->build.status;
+    c->b = inner->outer;
+    return inner->region;
 }
 
 LOWER(map)

@@ -27,6 +27,7 @@ struct NstLower {
     V *outs; /* n_outs entries, filled by the lowering */
     bool *wanted;
     int n_outs;
+    struct NstImport *import; /* for graphs in attributes */
 };
 
 #define LOWER(name)                                                                                                    \
@@ -139,5 +140,19 @@ V gather(NstLower *c, V data, V index, int axis, NstIndexMode mode);
 V along(NstLower *c, V vector, int axis, int rank);
 /* The elements of a tensor of the model. */
 V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what);
+
+/* --- regions --------------------------------------------------------------------------------------------------- */
+
+/* A new region: until leave, nodes go into it.  The caller keeps inner. */
+typedef struct Inner {
+    NstBuild build, *outer;
+    NstRegionId region;
+} Inner;
+void enter(NstLower *c, Inner *inner);
+V param(NstLower *c, const char *name, const NstType *type);
+NstRegionId leave(NstLower *c, Inner *inner, int n, const V *results);
+/* The nodes of the graph in an attribute, in the current region: in stand for its inputs, out become its outputs. */
+void graph(NstLower *c, const char *attr, int n_in, const V *in, int n_out, V *out);
+int graph_outputs(NstLower *c, const char *attr);
 
 #endif

@@ -22,6 +22,17 @@ static uint32_t find_position(const NstScope *scope, const char *name, uint64_t 
 NstScopeEntry *nst_scope_find(const NstScope *scope, const char *name)
 {
     uint64_t key;
+    for (; scope; scope = scope->outer) {
+        uint32_t at = find_position(scope, name, &key);
+        if (at != UINT32_MAX) return &scope->list.at[at];
+    }
+    return NULL;
+}
+
+/* The same in this scope alone. */
+static const NstScopeEntry *find_own(const NstScope *scope, const char *name)
+{
+    uint64_t key;
     uint32_t at = find_position(scope, name, &key);
     return at == UINT32_MAX ? NULL : &scope->list.at[at];
 }
@@ -50,7 +61,8 @@ typedef struct Order {
     NstCtx *ctx;
     NstArena *arena;
     const NstScope *outer;
-    const Onnx__GraphProto *graph;
+    Onnx__NodeProto *const *node;
+    size_t n;
     NstScope made;        /* names nodes make; the value is the node's number + 1 */
     unsigned char *state; /* 0 new, 1 on the stack, 2 done */
     uint32_t *stack, *next_input, n_stack;
@@ -58,12 +70,12 @@ typedef struct Order {
 
 static NstStatus collect_outputs(Order *o)
 {
-    for (uint32_t k = 0; k < o->graph->n_node; k++) {
-        const Onnx__NodeProto *node = o->graph->node[k];
+    for (uint32_t k = 0; k < o->n; k++) {
+        const Onnx__NodeProto *node = o->node[k];
         const char *text = node_text(o->arena, node);
         for (size_t j = 0; j < node->n_output; j++) {
             if (!*node->output[j]) continue;
-            const NstScopeEntry *taken = nst_scope_find(o->outer, node->output[j]);
+            const NstScopeEntry *taken = find_own(o->outer, node->output[j]);
             NST_CHECK(o->ctx, !taken, NST_E_MODEL, "graph: value '%s' of %s is already defined by %s, allowed: once",
                       node->output[j], text, taken ? taken->by : "");
             NST_TRY(nst_scope_define(o->ctx, &o->made, node->output[j], (NstVal){k + 1}, text));
@@ -75,10 +87,11 @@ static NstStatus collect_outputs(Order *o)
 /* Looks at one more input of the node on top of the stack: pushes its producer if that is not done. */
 static NstStatus visit_input(Order *o, uint32_t k, uint32_t input)
 {
-    const Onnx__NodeProto *node = o->graph->node[k];
+    const Onnx__NodeProto *node = o->node[k];
     const char *name = node->input[input];
-    if (!*name || nst_scope_find(o->outer, name)) return NST_OK;
-    const NstScopeEntry *by = nst_scope_find(&o->made, name);
+    if (!*name) return NST_OK;
+    const NstScopeEntry *by = find_own(&o->made, name);
+    if (!by && nst_scope_find(o->outer, name)) return NST_OK;
     NST_CHECK(o->ctx, by, NST_E_MODEL, "%s: input '%s' is no input, initializer or output of a node of the graph",
               node_text(o->arena, node), name);
     uint32_t producer = by->value.i - 1;
@@ -91,11 +104,10 @@ static NstStatus visit_input(Order *o, uint32_t k, uint32_t input)
     return NST_OK;
 }
 
-NstStatus nst_scope_order(NstCtx *ctx, NstArena *arena, const NstScope *scope, const Onnx__GraphProto *graph,
+NstStatus nst_scope_order(NstCtx *ctx, NstArena *arena, const NstScope *scope, Onnx__NodeProto *const *node, size_t n,
                           uint32_t *order)
 {
-    size_t n = graph->n_node;
-    Order o = {.ctx = ctx, .arena = arena, .outer = scope, .graph = graph};
+    Order o = {.ctx = ctx, .arena = arena, .outer = scope, .node = node, .n = n};
     o.state = nst_alloc_array(arena, n, 1);
     o.stack = NST_NEW_ARRAY(arena, uint32_t, n);
     o.next_input = NST_NEW_ARRAY(arena, uint32_t, n);
@@ -108,13 +120,13 @@ NstStatus nst_scope_order(NstCtx *ctx, NstArena *arena, const NstScope *scope, c
         o.next_input[0] = 0;
         o.stack[0] = k;
         for (o.n_stack = 1; o.n_stack > 0;) {
-            uint32_t top = o.n_stack - 1, node = o.stack[top];
-            if (o.next_input[top] < graph->node[node]->n_input) {
-                NST_TRY(visit_input(&o, node, o.next_input[top]++));
+            uint32_t top = o.n_stack - 1, at = o.stack[top];
+            if (o.next_input[top] < node[at]->n_input) {
+                NST_TRY(visit_input(&o, at, o.next_input[top]++));
                 continue;
             }
-            o.state[node] = 2;
-            order[done++] = node;
+            o.state[at] = 2;
+            order[done++] = at;
             o.n_stack--;
         }
     }

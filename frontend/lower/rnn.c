@@ -116,12 +116,11 @@ static V step_index(const Cell *s, V t)
 static NstRegionId lstm_body(const Cell *s, V projected, const NstType *state)
 {
     NstLower *c = s->c;
-    NstBuild inner, *outer = c->b;
-    NstRegionId region = nst_build_region(outer, &inner);
-    c->b = &inner;
-    V t = nst_build_param(&inner, "t", nst_tensor_type(inner.graph->arena, NST_I64, 0, NULL));
-    V go = nst_build_param(&inner, "go", nst_tensor_type(inner.graph->arena, NST_BOOL, 0, NULL));
-    V h = nst_build_param(&inner, "h", *state), cell = nst_build_param(&inner, "c", *state), old_h = h, old_c = cell;
+    Inner inner;
+    NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64}, flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
+    enter(c, &inner);
+    V t = param(c, "t", &count), go = param(c, "go", &flag);
+    V h = param(c, "h", state), cell = param(c, "c", state), old_h = h, old_c = cell;
     V start[3] = {step_index(s, t)};
     D size[3] = {num(c, 1), s->batch, mul(c, s->hidden, num(c, 4))};
     V x = drop_axis(c, nst_build_slice_at(c->b, projected, start, size), 0);
@@ -134,10 +133,7 @@ static NstRegionId lstm_body(const Cell *s, V projected, const NstType *state)
         cell = map(c, "a ? b : c", live, cell, old_c);
     }
     V results[4] = {go, h, cell, scan};
-    nst_build_results(&inner, 4, results, NULL);
-    c->b = outer;
-    if (outer->status == NST_OK) outer->status = inner.status;
-    return region;
+    return leave(c, &inner, 4, results);
 }
 
 /* Runs one direction: y[T, N, H], last h and c [N, H]. */

@@ -351,8 +351,10 @@ static D range_count(NstLower *c)
 /* start + i * delta */
 LOWER(range)
 {
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3; k++) {
+        if (rank(c, in(c, k)) == 1) c->ins[k] = drop_axis(c, in(c, k), 0); /* one entry, as some exporters write it */
         if (rank(c, in(c, k)) != 0) fail(c, NST_E_SHAPE, "input %d has rank %d, allowed: 0", k, rank(c, in(c, k)));
+    }
     if (failed(c)) return;
     V start = widen(c, in(c, 0)), i = convert(c, nst_build_iota(c->b, range_count(c)), dtype(c, start));
     out(c, 0, convert(c, map(c, "b + a * c", i, start, widen(c, in(c, 2))), dtype(c, in(c, 0))));
