@@ -35,6 +35,7 @@ typedef struct NstVerifier {
     uint32_t statement; /* number of the statement that is checked, from 1 in text order */
     const NstStmt *stmt;
     uint32_t parallel, n_parallel; /* number of the parallel loop around; 0 = none */
+    bool parallel_once;            /* that loop runs at most once: no two iterations meet */
     const NstFor *vector;          /* the vector loop around */
     bool in_while;                 /* a break may stand here */
     int maybe_dead;                /* ifs and loops that never run around: what stands here may never be reached */

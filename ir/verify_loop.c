@@ -47,7 +47,7 @@ static NstStatus check_target(NstVerifier *v, const NstStore *store, const NstSt
     if (v->vector != NULL && store->update && !indexed_by_lane_itself(v, store))
         return nst_verify_broken(v, 21, "update of '%s'", buffer->name);
     bool outside = buffer->space == NST_SPACE_ARG || v->buffer_loop[target->buffer.i] != v->parallel;
-    if (v->parallel != 0 && outside && !index_passes(v, store, nst_verify_is_by_iteration))
+    if (v->parallel != 0 && !v->parallel_once && outside && !index_passes(v, store, nst_verify_is_by_iteration))
         return nst_verify_broken(v, 25, "store to '%s'", buffer->name);
     return NST_OK;
 }
@@ -128,12 +128,16 @@ static NstStatus check_for(NstVerifier *v, const NstFor *loop)
                         nst_verify_any_sym(v, loop->end, nst_verify_is_by_iteration);
     uint32_t mark = v->scope.n, parallel = v->parallel;
     const NstFor *vector = v->vector;
-    bool in_while = v->in_while;
+    bool in_while = v->in_while, once = v->parallel_once;
     NST_TRY(nst_verify_define_sym(v, loop->var, state[loop->kind]));
     NST_TRY(check_known_bounds(v, loop->var, loop->begin, loop->end));
     v->sym_by_iteration[loop->var.i] = by_iteration || loop->kind == NST_FOR_PARALLEL;
     v->sym_by_lane[loop->var.i] = loop->kind == NST_FOR_VECTOR;
-    if (loop->kind == NST_FOR_PARALLEL) v->parallel = ++v->n_parallel;
+    if (loop->kind == NST_FOR_PARALLEL) {
+        NstDim second = nst_dim_add_const(v->kernel->dims, loop->begin, loop->step);
+        v->parallel = ++v->n_parallel;
+        v->parallel_once = nst_dim_compare(v->kernel->dims, loop->end, NST_DIM_LE, second) == NST_TRUE;
+    }
     if (loop->kind == NST_FOR_VECTOR) v->vector = loop;
     v->in_while = false;
     bool never = nst_dim_compare(v->kernel->dims, loop->begin, NST_DIM_GE, loop->end) == NST_TRUE;
@@ -143,6 +147,7 @@ static NstStatus check_for(NstVerifier *v, const NstFor *loop)
     v->in_while = in_while;
     v->vector = vector;
     v->parallel = parallel;
+    v->parallel_once = once;
     nst_verify_leave_scope(v, mark);
     return NST_OK;
 }
