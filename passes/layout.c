@@ -265,8 +265,9 @@ static int inherited_axis(LayoutPass *p, const NstNest *nest)
 
 static void inherit(LayoutPass *p, NstNest *nest)
 {
+    if (nest->n_outs != 1) return;
     const NstModuleBuffer *item = nst_module_get(p->module, nest->out[0].buffer);
-    if (nest->n_outs != 1 || item->role != NST_ROLE_TEMP || nest->store_guard.i || nest->check.i) return;
+    if (item->role != NST_ROLE_TEMP || nest->store_guard.i || nest->check.i) return;
     int last = inherited_axis(p, nest);
     if (last < 0 || written_elsewhere(p, nest, nest->out[0].buffer)) return;
     NstBuffer *buffer = buffer_of(p, nest->out[0].buffer);
