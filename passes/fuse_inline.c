@@ -126,23 +126,6 @@ static NstNest *inlinable(NstFuser *f, uint32_t at)
     return nest;
 }
 
-/* True if the map only finishes what one reduction or contraction computed: as that nest's epilogue it costs nothing, while
- * several readers would each repeat it and read what it reads. */
-static bool finishes_one_reduction(const NstFuser *f, const NstNest *map)
-{
-    NstBufList reads = {0};
-    nst_nest_reads(f->module, map, &reads);
-    for (uint32_t r = 0; r < reads.n; r++) {
-        if (nst_fuse_readers(f, reads.at[r]) != 1 || nst_module_get(f->module, reads.at[r])->role != NST_ROLE_TEMP)
-            continue;
-        for (uint32_t k = 0; k < f->groups.n; k++) {
-            const NstNest *writer = nst_fuse_single(f->groups.at[k].group);
-            if (writer && writer->n_states && nst_fuser_holds(&f->groups.at[k].writes, reads.at[r])) return true;
-        }
-    }
-    return false;
-}
-
 static bool inline_group(NstFuser *f, uint32_t at)
 {
     NstNest *producer = inlinable(f, at);
@@ -150,7 +133,6 @@ static bool inline_group(NstFuser *f, uint32_t at)
     NstBuf buffer = producer->out[0].buffer;
     uint32_t n_readers = nst_fuse_readers(f, buffer);
     const char *why = NULL;
-    if (n_readers > 1 && finishes_one_reduction(f, producer)) return false;
     for (uint32_t k = at + 1; k < f->groups.n; k++) {
         if (!nst_fuser_holds(&f->groups.at[k].reads, buffer)) continue;
         if (group_takes(f, producer, f->groups.at[k].group, n_readers, &why)) continue;

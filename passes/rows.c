@@ -10,6 +10,15 @@ enum { MAX_BREAKS = 6, MAX_SPLIT_AXES = 2 };
 /* A reduction of at most this many elements, or without adjacent ones, runs one element at a time. */
 enum { MAX_STATES = 8 };
 
+/* Rows done side by side: everything that one row does is done for each of them in turn, vector by vector, so that what they
+ * share is loaded once and the latency of one hides behind the others. */
+typedef struct NstJam {
+    int64_t rows;
+    NstDim first;          /* number of the first row */
+    const NstGroup *group; /* whose common axes number the rows */
+    NstSym which;          /* in flat addresses of locals: which of the rows */
+} NstJam;
+
 typedef struct Rows {
     NstCtx *ctx;
     NstWriter *w;
@@ -21,6 +30,7 @@ typedef struct Rows {
     bool parallel; /* the next outer loop may be parallel */
     bool turned; /* the last two axes run in square blocks: loads are adjacent along the one, stores along the other */
     uint32_t next_let; /* index-lets up to here are bound */
+    const NstJam *jam; /* rows done side by side; NULL: the common axes are bound */
 } Rows;
 
 static NstDim constant(Rows *r, int64_t value)
@@ -33,6 +43,39 @@ static int64_t lanes_of(NstModule *module, const NstNest *nest)
     NstTouched t;
     nst_touched(module, nest, &t);
     return module->target->vector_bytes / (t.widest ? t.widest : 1);
+}
+
+/* The common axes' values in row number `row`. */
+static void bind_row(NstWriter *w, const NstGroup *group, NstDim row)
+{
+    NstDims *dims = w->module->dims;
+    NstDim stride = nst_dim_const(dims, 1);
+    for (uint32_t k = group->n_axes; k-- > 0;) {
+        NstDim extent = nst_writer_dim(w, group->axis[k].extent), at = nst_dim_floordiv(dims, row, stride);
+        nst_writer_bind(w, group->axis[k].var, k ? nst_dim_mod(dims, at, extent) : at);
+        stride = nst_dim_mul(dims, stride, extent);
+    }
+}
+
+/* Opens the unrolled loop over the rows done side by side and binds their axes; *row is which of them. */
+static NstBlock *open_jam(Rows *r, NstBlock *block, NstDim *row)
+{
+    *row = constant(r, 0);
+    if (!r->jam) return block;
+    if (r->jam->rows > 1)
+        block =
+            nst_writer_loop(r->w, block, "row", constant(r, 0), constant(r, r->jam->rows), 1, NST_FOR_UNROLL, 0, row);
+    nst_writer_bind(r->w, r->jam->which, *row);
+    bind_row(r->w, r->jam->group, nst_dim_add(r->dims, r->jam->first, *row));
+    for (uint32_t k = 0; k < r->n_common; k++)
+        nst_writer_bind(r->w, r->nest->axis[k].var,
+                        nst_writer_dim(r->w, nst_dim_sym(r->dims, r->jam->group->axis[k].var)));
+    return block;
+}
+
+static int64_t jammed(const Rows *r)
+{
+    return r->jam ? r->jam->rows : 1;
 }
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
@@ -56,6 +99,8 @@ static void write_lets(Rows *r, NstBlock *block, bool all)
 static void write_point(Rows *r, NstBlock *block)
 {
     uint32_t bound = r->next_let;
+    NstDim row;
+    if (r->nest->n_axes == r->n_common) block = open_jam(r, block, &row);
     r->w->n_states = 0;
     write_lets(r, block, true);
     if (r->nest->check.i) {
@@ -70,8 +115,9 @@ static void write_point(Rows *r, NstBlock *block)
 /* One vector of the last axis: base .. end - 1, at most `lanes` elements. */
 static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end)
 {
-    NstDim var;
+    NstDim var, row;
     NstAxis axis = r->nest->axis[r->nest->n_axes - 1];
+    block = open_jam(r, block, &row);
     block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, r->lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
     write_point(r, block);
@@ -203,7 +249,8 @@ static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstD
 static void write_axis(Rows *r, NstBlock *block, uint32_t k)
 {
     NstDim at[MAX_BREAKS], begin = constant(r, 0), end = nst_writer_dim(r->w, r->nest->axis[k].extent);
-    uint32_t n = r->n_split < MAX_SPLIT_AXES ? nst_breaks(r->w, r->nest, r->n_common, k, at, MAX_BREAKS) : 0;
+    uint32_t n =
+        r->n_split < MAX_SPLIT_AXES ? nst_breaks(r->w, r->nest, jammed(r) > 1 ? 0 : r->n_common, k, at, MAX_BREAKS) : 0;
     uint32_t lets = r->next_let;
     bool parallel = r->parallel;
     r->parallel = false;
@@ -269,7 +316,7 @@ static bool turn_axes(Rows *r)
 
 static void write_map(Rows *r, NstBlock *block)
 {
-    r->unroll = cost_of(r) <= UNROLL_COST ? UNROLL : 1;
+    r->unroll = cost_of(r) <= UNROLL_COST && jammed(r) < UNROLL ? UNROLL / (int)jammed(r) : 1;
     if (r->nest->n_axes == r->n_common) {
         write_point(r, block);
         return;
@@ -282,56 +329,65 @@ static void write_map(Rows *r, NstBlock *block)
 /* --- row reductions ------------------------------------------------------------------------------------------ */
 
 typedef struct Lanes {
-    NstBuf state[MAX_STATES]; /* [vectors][width] */
+    NstBuf state[MAX_STATES]; /* [rows side by side][vectors][width] */
     int64_t vectors, width;
+    NstDim row; /* which of the rows, now */
 } Lanes;
 
 static void bind_states(Rows *r, const Lanes *l, NstDim j, NstDim lane)
 {
-    NstDim index[2] = {j, lane};
+    NstDim index[3] = {l->row, j, lane};
     r->w->n_states = r->nest->n_states;
     for (uint32_t k = 0; k < r->nest->n_states; k++)
-        r->w->state[k] = nst_expr_load(r->w->module->exprs, r->nest->state[k].dtype, l->state[k], index, 2);
+        r->w->state[k] = nst_expr_load(r->w->module->exprs, r->nest->state[k].dtype, l->state[k], index, 3);
 }
 
 static void store_states(Rows *r, NstBlock *block, const Lanes *l, NstDim j, NstDim lane, const NstExpr *value)
 {
-    NstDim index[2] = {j, lane};
+    NstDim index[3] = {l->row, j, lane};
     NstStoreTarget *target = NST_NEW_ARRAY(r->w->kernel->arena, NstStoreTarget, r->nest->n_states);
     for (uint32_t k = 0; k < r->nest->n_states; k++)
         target[k] = (NstStoreTarget){.buffer = l->state[k], .value = value[k]};
-    NstStmt *stmt = nst_stmt_update(r->w->kernel, r->nest->n_states, target, index, 2);
+    NstStmt *stmt = nst_stmt_update(r->w->kernel, r->nest->n_states, target, index, 3);
     stmt->u.store.update = false;
     nst_block_add(r->w->kernel, block, stmt);
 }
 
-/* Opens the loops over `vectors` vectors of the tile. */
-static NstBlock *over_tile(Rows *r, NstBlock *block, int64_t vectors, int64_t width, NstDim *j, NstDim *lane)
+static void allocate_states(Rows *r, NstBlock *block, Lanes *l, const char *name)
 {
+    NstDim shape[3] = {constant(r, jammed(r)), constant(r, l->vectors), constant(r, l->width)};
+    for (uint32_t k = 0; k < r->nest->n_states; k++) {
+        l->state[k] = nst_kernel_local(r->w->kernel, name, r->nest->state[k].dtype, NST_SPACE_REG, 3, shape);
+        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l->state[k]));
+    }
+}
+
+/* Opens the loops over the rows and over `vectors` vectors of the tile. */
+static NstBlock *over_tile(Rows *r, NstBlock *block, Lanes *l, int64_t vectors, int64_t width, NstDim *j, NstDim *lane)
+{
+    block = open_jam(r, block, &l->row);
     block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, vectors), 1, NST_FOR_UNROLL, 0, j);
     return nst_writer_loop(r->w, block, "l", constant(r, 0), constant(r, width), 1, NST_FOR_VECTOR, width, lane);
 }
 
 static void open_lanes(Rows *r, NstBlock *block, Lanes *l)
 {
-    NstDim shape[2] = {constant(r, l->vectors), constant(r, l->width)}, j, lane;
+    NstDim j, lane;
     NstExpr identity[MAX_STATES];
-    for (uint32_t k = 0; k < r->nest->n_states; k++) {
-        l->state[k] = nst_kernel_local(r->w->kernel, "lanes", r->nest->state[k].dtype, NST_SPACE_REG, 2, shape);
-        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l->state[k]));
-        identity[k] = r->nest->state[k].identity;
-    }
-    NstBlock *body = over_tile(r, block, l->vectors, l->width, &j, &lane);
+    allocate_states(r, block, l, "lanes");
+    for (uint32_t k = 0; k < r->nest->n_states; k++) identity[k] = r->nest->state[k].identity;
+    NstBlock *body = over_tile(r, block, l, l->vectors, l->width, &j, &lane);
     store_states(r, body, l, j, lane, identity);
 }
 
 /* One step for the elements base + j * width + lane below end. */
-static void write_steps(Rows *r, NstBlock *block, const Lanes *l, NstDim base, NstDim end, bool masked)
+static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim end, bool masked)
 {
     NstDims *dims = r->dims;
     NstAxis axis = r->nest->reduce[r->nest->n_reduce - 1];
     NstExpr value[MAX_STATES];
     NstDim j, element;
+    block = open_jam(r, block, &l->row);
     block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, l->vectors), 1, NST_FOR_UNROLL, 0, &j);
     NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
     NstDim to = nst_dim_add_const(dims, from, l->width), lane;
@@ -346,21 +402,21 @@ static void write_steps(Rows *r, NstBlock *block, const Lanes *l, NstDim base, N
 }
 
 /* state l = merge(state l, state l + h) for l < h, h halving from all lanes. */
-static void write_tree(Rows *r, NstBlock *block, const Lanes *l)
+static void write_tree(Rows *r, NstBlock *block, Lanes *l)
 {
     NstExprs *exprs = r->w->module->exprs;
     uint32_t m = r->nest->n_states;
     for (int64_t h = l->vectors * l->width / 2; h >= 1; h /= 2) {
         NstDim j, lane, far_j, far_lane;
         bool whole = h >= l->width;
-        NstBlock *body = over_tile(r, block, whole ? h / l->width : 1, whole ? l->width : h, &j, &lane);
+        NstBlock *body = over_tile(r, block, l, whole ? h / l->width : 1, whole ? l->width : h, &j, &lane);
         far_j = whole ? nst_dim_add_const(r->dims, j, h / l->width) : j;
         far_lane = whole ? lane : nst_dim_add_const(r->dims, lane, h);
         NstExpr side[2 * MAX_STATES], value[MAX_STATES];
-        NstDim near[2] = {j, lane}, far[2] = {far_j, far_lane};
+        NstDim near[3] = {l->row, j, lane}, far[3] = {l->row, far_j, far_lane};
         for (uint32_t k = 0; k < m; k++) {
-            side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], near, 2);
-            side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], far, 2);
+            side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], near, 3);
+            side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], far, 3);
         }
         for (uint32_t k = 0; k < m; k++) value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
         store_states(r, body, l, j, lane, value);
@@ -394,6 +450,7 @@ static void write_reduction(Rows *r, NstBlock *block)
     if (!nst_dim_is_const(dims, nst_dim_sub(dims, n, done), &known) || known > 0)
         write_steps(r, body, &l, done, n, true);
     write_tree(r, block, &l);
+    block = open_jam(r, block, &l.row);
     bind_states(r, &l, constant(r, 0), constant(r, 0));
     nst_writer_stores(r->w, block, nest);
 }
@@ -406,12 +463,13 @@ enum { COLUMN_VECTORS = 4 };
 /* One step, or (first) the identities, or (last) the results, for vectors of `lanes` columns from base on, below end. */
 typedef enum ColumnPart { COLUMN_START, COLUMN_STEP, COLUMN_END } ColumnPart;
 
-static void write_column_part(Rows *r, NstBlock *block, const Lanes *l, NstDim base, NstDim end, ColumnPart part)
+static void write_column_part(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim end, ColumnPart part)
 {
     NstDims *dims = r->dims;
     NstNest *nest = r->nest;
     NstDim j, lane;
     NstExpr value[MAX_STATES];
+    block = open_jam(r, block, &l->row);
     block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, l->vectors), 1, NST_FOR_UNROLL, 0, &j);
     NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
     NstDim count = constant(r, l->width);
@@ -433,15 +491,11 @@ static void write_columns(Rows *r, NstBlock *block, NstDim base, NstDim end, int
 {
     NstNest *nest = r->nest;
     Lanes l = {.vectors = vectors, .width = r->lanes};
-    NstDim shape[2] = {constant(r, l.vectors), constant(r, l.width)};
     NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
     nst_block_add(r->w->kernel, block, scope);
     block = &scope->u.branch.then;
     r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
-    for (uint32_t k = 0; k < nest->n_states; k++) {
-        l.state[k] = nst_kernel_local(r->w->kernel, "acc", nest->state[k].dtype, NST_SPACE_REG, 2, shape);
-        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l.state[k]));
-    }
+    allocate_states(r, block, &l, "acc");
     write_column_part(r, block, &l, base, end, COLUMN_START);
     NstBlock *inner = block;
     for (uint32_t k = 0; k < nest->n_reduce; k++)
@@ -502,6 +556,77 @@ static bool by_lanes(NstModule *module, const NstNest *flat)
     return true;
 }
 
+/* Adds which row's copy of a local is meant. */
+typedef struct Copies {
+    const NstGroup *group;
+    NstWriter *w;
+    NstSym which;
+} Copies;
+
+static bool is_local(const NstGroup *group, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < group->locals.n; k++)
+        if (group->locals.at[k].i == buffer.i) return true;
+    return false;
+}
+
+static NstDim copy_address(const Copies *c, NstBuf buffer, NstDim address)
+{
+    NstDims *dims = c->w->module->dims;
+    const NstBuffer *b = &nst_module_get(c->w->module, buffer)->buffer;
+    NstDim size = nst_dim_const(dims, 1);
+    for (int k = (int)c->w->dropped.at[buffer.i]; k < b->rank; k++) size = nst_dim_mul(dims, size, b->shape[k]);
+    return nst_dim_add(dims, address, nst_dim_mul(dims, nst_dim_sym(dims, c->which), size));
+}
+
+static NstExpr copy_load(void *arg, NstExprs *exprs, NstExpr e)
+{
+    const Copies *c = arg;
+    const NstExprNode node = *nst_expr(exprs, e);
+    if (node.op != NST_OP_LOAD || !is_local(c->group, (NstBuf){node.ref})) return (NstExpr){0};
+    NstDim address = copy_address(c, (NstBuf){node.ref}, node.index[0]);
+    return nst_expr_load(exprs, node.type, (NstBuf){node.ref}, &address, 1);
+}
+
+/* Locals of a flat nest become one a row. */
+static void separate_locals(NstWriter *w, NstNest *flat, const NstJam *jam)
+{
+    Copies c = {jam->group, w, jam->which};
+    NstExprs *exprs = w->module->exprs;
+    for (uint32_t k = 0; k < flat->n_lets; k++)
+        flat->let[k].value = nst_expr_rewrite(exprs, flat->let[k].value, copy_load, &c);
+    for (uint32_t k = 0; k < flat->n_states; k++)
+        flat->state[k].step = nst_expr_rewrite(exprs, flat->state[k].step, copy_load, &c);
+    for (uint32_t k = 0; k < flat->n_outs; k++) {
+        flat->out[k].value = nst_expr_rewrite(exprs, flat->out[k].value, copy_load, &c);
+        if (is_local(jam->group, flat->out[k].buffer))
+            flat->out[k].index[0] = copy_address(&c, flat->out[k].buffer, flat->out[k].index[0]);
+    }
+}
+
+static void write_nest(Rows *r, NstBlock *block)
+{
+    NstNest *flat = r->nest;
+    NstModule *module = r->w->module;
+    r->lanes = lanes_of(module, flat);
+    if (!flat->n_states) {
+        write_map(r, block);
+        return;
+    }
+    bool columns = by_columns(module, flat, r->n_common);
+    for (uint32_t k = r->n_common; k + columns < flat->n_axes; k++) {
+        NstForKind kind = k == r->n_common && r->parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
+        block = nst_writer_axis_loop(r->w, block, flat->axis[k], kind);
+    }
+    NstDim row;
+    if (columns)
+        write_column_run(r, block);
+    else if (by_lanes(module, flat))
+        write_reduction(r, block);
+    else
+        nst_writer_plain(r->w, open_jam(r, block, &row), flat, flat->n_axes);
+}
+
 NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                              bool parallel)
 {
@@ -510,22 +635,7 @@ NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const N
     for (uint32_t k = 0; k < n_common; k++) /* the copy's axes are new symbols */
         nst_writer_bind(w, flat->axis[k].var, nst_writer_dim(w, nst_dim_sym(module->dims, nest->axis[k].var)));
     Rows r = {.ctx = ctx, .w = w, .dims = module->dims, .nest = flat, .n_common = n_common, .parallel = parallel};
-    r.lanes = lanes_of(module, flat);
-    if (!flat->n_states) {
-        write_map(&r, block);
-        return NST_OK;
-    }
-    bool columns = by_columns(module, flat, n_common);
-    for (uint32_t k = n_common; k + columns < flat->n_axes; k++) {
-        NstForKind kind = k == n_common && parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
-        block = nst_writer_axis_loop(w, block, flat->axis[k], kind);
-    }
-    if (columns)
-        write_column_run(&r, block);
-    else if (by_lanes(module, flat))
-        write_reduction(&r, block);
-    else
-        nst_writer_plain(w, block, flat, flat->n_axes);
+    write_nest(&r, block);
     return NST_OK;
 }
 
@@ -537,21 +647,85 @@ bool nst_is_row_group(const NstGroup *group)
     return true;
 }
 
-/* The common axes as one parallel loop over rows. */
-static NstBlock *common_loop(NstWriter *w, NstBlock *block, const NstGroup *group)
+/* Rows side by side, at most; and the share of L1 that their inputs and locals may take. */
+enum { MAX_JAM = 4, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
+/* Fewer rows than this are better dealt to the threads singly. */
+enum { ROWS_TO_JAM = 16 };
+
+/* Bytes that one row of what the group touches takes; buffers that no common axis moves count once for all rows, so not here. */
+static int64_t row_bytes(NstModule *module, const NstGroup *group)
+{
+    NstBufList list = {0};
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        nst_nest_reads(module, group->items.at[k].nest, &list);
+        nst_nest_writes(module, group->items.at[k].nest, &list);
+    }
+    int64_t total = 0;
+    for (uint32_t k = 0; k < list.n; k++) {
+        const NstBuffer *b = &nst_module_get(module, list.at[k])->buffer;
+        int64_t bytes = nst_dtype_info(b->dtype)->bytes, lo, hi;
+        for (int d = (int)group->n_axes; d < b->rank; d++) {
+            nst_dim_bounds(module->dims, b->shape[d], &lo, &hi);
+            if (hi > (1 << 20)) hi = 1 << 10; /* unknown: a middling row */
+            bytes *= hi > 0 ? hi : 1;
+        }
+        if (total < INT64_MAX - bytes) total += bytes;
+    }
+    return total;
+}
+
+static int64_t rows_side_by_side(NstModule *module, const NstGroup *group, NstDim rows)
+{
+    int64_t lo, hi, n = MAX_JAM, bytes = row_bytes(module, group);
+    nst_dim_bounds(module->dims, rows, &lo, &hi);
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (group->items.at[k].nest->n_lets) return 1; /* they are bound once for all */
+    if (hi < ROWS_TO_JAM) return 1;
+    while (n > 1 && n * bytes > module->target->l1_bytes / L1_SHARE_DENOMINATOR * L1_SHARE_NUMERATOR) n /= 2;
+    return module->target->vector_registers < 32 && n > 2 ? 2 : n;
+}
+
+/* Rows first .. last - 1 in blocks of `n` (which divides their number). */
+static NstStatus write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, NstDim first, NstDim last, int64_t n)
+{
+    NstModule *module = w->module;
+    NstDims *dims = module->dims;
+    NstDim row, zero = nst_dim_const(dims, 0);
+    NstBlock *block = nst_writer_loop(w, &w->kernel->body, "rows", first, last, n, NST_FOR_PARALLEL, 0, &row);
+    NstSym which = nst_dims_new_sym(dims, NST_SYM_INDEX, "row", 0, n - 1);
+    for (uint32_t k = 0; k < group->locals.n; k++) {
+        NstBuf local = group->locals.at[k];
+        const NstBuffer *from = &nst_module_get(module, local)->buffer;
+        NstDim size = nst_dim_const(dims, n);
+        for (int d = (int)group->n_axes; d < from->rank; d++) size = nst_dim_mul(dims, size, from->shape[d]);
+        w->kernel_buffer.at[local.i] =
+            nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, 1, &size);
+        nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, w->kernel_buffer.at[local.i]));
+    }
+    bind_row(w, group, row);
+    nst_writer_bind(w, which, zero);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        NstJam jam = {n, row, group, which};
+        NstNest *flat = nst_flat_nest(w, nest, group->n_axes);
+        separate_locals(w, flat, &jam);
+        Rows r = {.ctx = ctx, .w = w, .dims = dims, .nest = flat, .n_common = group->n_axes, .jam = &jam};
+        write_nest(&r, block);
+    }
+    return NST_OK;
+}
+
+static NstStatus write_common(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
     NstDims *dims = w->module->dims;
-    if (group->n_axes == 1) return nst_writer_axis_loop(w, block, group->axis[0], NST_FOR_PARALLEL);
-    NstDim rows = nst_dim_const(dims, 1), row, stride = nst_dim_const(dims, 1);
+    NstDim rows = nst_dim_const(dims, 1), zero = nst_dim_const(dims, 0);
     for (uint32_t k = 0; k < group->n_axes; k++)
         rows = nst_dim_mul(dims, rows, nst_writer_dim(w, group->axis[k].extent));
-    block = nst_writer_loop(w, block, "row", nst_dim_const(dims, 0), rows, 1, NST_FOR_PARALLEL, 0, &row);
-    for (uint32_t k = group->n_axes; k-- > 0;) {
-        NstDim extent = nst_writer_dim(w, group->axis[k].extent), at = nst_dim_floordiv(dims, row, stride);
-        nst_writer_bind(w, group->axis[k].var, k ? nst_dim_mod(dims, at, extent) : at);
-        stride = nst_dim_mul(dims, stride, extent);
-    }
-    return block;
+    int64_t n = rows_side_by_side(w->module, group, rows), known;
+    NstDim whole = nst_dim_mul_const(dims, nst_dim_floordiv(dims, rows, nst_dim_const(dims, n)), n);
+    NST_TRY(write_rows(ctx, w, group, zero, whole, n));
+    if (n == 1 || (nst_dim_is_const(dims, nst_dim_sub(dims, rows, whole), &known) && known == 0)) return NST_OK;
+    return write_rows(ctx, w, group, whole, rows, 1);
 }
 
 NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
@@ -561,16 +735,13 @@ NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *grou
     NstWriter w;
     nst_writer_init(&w, module, group);
     nst_flat_buffers(&w);
-    NstBlock *block = &w.kernel->body;
-    if (group->n_axes) block = common_loop(&w, block, group);
-    for (uint32_t k = 0; k < group->locals.n; k++)
-        nst_block_add(w.kernel, block, nst_stmt_alloc(w.kernel, nst_writer_buffer(&w, group->locals.at[k])));
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        const NstNest *nest = group->items.at[k].nest;
-        for (uint32_t a = 0; a < group->n_axes; a++)
-            nst_writer_bind(&w, nest->axis[a].var, nst_writer_dim(&w, nst_dim_sym(module->dims, group->axis[a].var)));
-        NST_TRY(nst_write_row_nest(ctx, &w, block, nest, group->n_axes, group->n_axes == 0));
+    if (group->n_axes) {
+        NST_TRY(write_common(ctx, &w, group));
+        nst_writer_finish(&w, kernel, arg_buffer);
+        return NST_OK;
     }
+    for (uint32_t k = 0; k < group->items.n; k++)
+        NST_TRY(nst_write_row_nest(ctx, &w, &w.kernel->body, group->items.at[k].nest, 0, true));
     nst_writer_finish(&w, kernel, arg_buffer);
     return NST_OK;
 }
