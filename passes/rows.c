@@ -652,24 +652,25 @@ enum { MAX_JAM = 4, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
 /* Fewer rows than this are better dealt to the threads singly. */
 enum { ROWS_TO_JAM = 16 };
 
-/* Bytes that one row of what the group touches takes; buffers that no common axis moves count once for all rows, so not here. */
+/* Bytes of one row of what the group reads; what no common axis moves counts once for all rows, so not here. */
 static int64_t row_bytes(NstModule *module, const NstGroup *group)
 {
     NstBufList list = {0};
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        nst_nest_reads(module, group->items.at[k].nest, &list);
-        nst_nest_writes(module, group->items.at[k].nest, &list);
-    }
+    for (uint32_t k = 0; k < group->items.n; k++) nst_nest_reads(module, group->items.at[k].nest, &list);
     int64_t total = 0;
     for (uint32_t k = 0; k < list.n; k++) {
         const NstBuffer *b = &nst_module_get(module, list.at[k])->buffer;
         int64_t bytes = nst_dtype_info(b->dtype)->bytes, lo, hi;
-        for (int d = (int)group->n_axes; d < b->rank; d++) {
+        bool moves = false;
+        for (int d = 0; d < b->rank; d++) {
             nst_dim_bounds(module->dims, b->shape[d], &lo, &hi);
             if (hi > (1 << 20)) hi = 1 << 10; /* unknown: a middling row */
-            bytes *= hi > 0 ? hi : 1;
+            if (d < (int)group->n_axes)
+                moves = moves || hi > 1;
+            else
+                bytes *= hi > 0 ? hi : 1;
         }
-        if (total < INT64_MAX - bytes) total += bytes;
+        if (moves && total < INT64_MAX - bytes) total += bytes;
     }
     return total;
 }
