@@ -48,8 +48,8 @@ NstStatus nst_gate_program_new(NstCtx *ctx, NstGates *g, const NstGateSource *so
                                    .options = nst_copy(ctx->arena, &options, sizeof options),
                                    .threads = source->compile_threads ? source->compile_threads : 1};
     NstCompile c = {.ctx = ctx, .arena = ctx->arena, .request = request};
-    int64_t start = nst_os_now_ns();
     NST_TRY(nst_compile_read(&c));
+    int64_t start = nst_os_now_ns();
     NST_TRY(nst_compile_plan(&c, &p->plan));
     p->compile_ms = (double)(nst_os_now_ns() - start) / 1e6;
     for (int t = 0; t < 2; t++) {
