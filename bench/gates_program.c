@@ -83,7 +83,7 @@ static NstStatus make_inputs(NstCtx *ctx, const NstPlan *plan, const int64_t *va
             NST_TRY(nst_dim_eval(ctx, plan->dims, type->shape[axis], value, n, &in->shape[axis]));
             in->bytes *= (size_t)in->shape[axis];
         }
-        in->data = nst_alloc_aligned(ctx->arena, in->bytes + 64, 4096);
+        in->data = nst_alloc_aligned(ctx->arena, in->bytes + 64, 64);
         fill(in, k + 1);
     }
     return NST_OK;
@@ -97,7 +97,7 @@ static NstStatus run_first(NstCtx *ctx, NstGateRun *run, uint32_t n_outputs)
         NstTensor *out = &run->run.outputs[k];
         NstTensor made = *out;
         if (!out->owned) continue;
-        out->data = nst_alloc_aligned(ctx->arena, made.bytes + 64, 4096);
+        out->data = nst_alloc_aligned(ctx->arena, made.bytes + 64, 64);
         memcpy(out->data, made.data, made.bytes);
         out->owned = NULL;
         nst_tensor_release(&made);

@@ -116,6 +116,8 @@ static NstNest *joined_nest(Match *m, bool keep)
     nst_nest_subst(f->module, map, table, n_syms);
     Replace replace = {m->out->buffer.i, m->out->value};
     nst_fuse_rewrite(f, map, replace_load, &replace);
+    for (uint32_t k = 0; k < map->n_lets; k++)
+        map->let[k].value = nst_expr_rewrite(f->exprs, map->let[k].value, replace_load, &replace);
     nest->out = NST_NEW_ARRAY(f->arena, NstNestOut, m->producer->n_outs + map->n_outs);
     nest->n_outs = 0;
     for (uint32_t k = 0; k < m->producer->n_outs; k++)

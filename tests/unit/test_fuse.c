@@ -142,3 +142,24 @@ Test(fuse, pools_and_padding)
           "  %s = reduce \"a + b\" axes [2, 3] %d\n  return s = %s\n}\n",
           NULL, 2);
 }
+
+/* Trees level by level: what a gather's index reads joins it too, also where the place it is read at is an index-let's. */
+Test(fuse, gathers_of_gathers)
+{
+    check("graph g(x: f32[6, 9], f: i64[35], t: f32[35]) {\n  %r = iota 5\n  %r1 = reshape %r : i64[1, 5]\n"
+          "  %b = expand %r1 : i64[6, 5]\n  %j0 = map \"a * 0\" %b\n"
+          "  %n0 = map \"a * 7 + b\" %b, %j0\n  %f0 = gather axis 0 clamped %f, %n0\n"
+          "  %t0 = gather axis 0 clamped %t, %n0\n  %v0 = gather axis 1 batch 1 clamped %x, %f0\n"
+          "  %j1 = map \"2 * a + (b > c ? 2 : 1)\" %j0, %v0, %t0\n"
+          "  %n1 = map \"a * 7 + b\" %b, %j1\n  %f1 = gather axis 0 clamped %f, %n1\n"
+          "  %t1 = gather axis 0 clamped %t, %n1\n  %v1 = gather axis 1 batch 1 clamped %x, %f1\n"
+          "  %j2 = map \"2 * a + (b > c ? 2 : 1)\" %j1, %v1, %t1\n"
+          "  %n2 = map \"a * 7 + b\" %b, %j2\n  %f2 = gather axis 0 clamped %f, %n2\n"
+          "  %t2 = gather axis 0 clamped %t, %n2\n  %v2 = gather axis 1 batch 1 clamped %x, %f2\n"
+          "  %j3 = map \"2 * a + (b > c ? 2 : 1)\" %j2, %v2, %t2\n"
+          "  %n3 = map \"a * 7 + b\" %b, %j3\n  %f3 = gather axis 0 clamped %f, %n3\n"
+          "  %t3 = gather axis 0 clamped %t, %n3\n  %v3 = gather axis 1 batch 1 clamped %x, %f3\n"
+          "  %j4 = map \"2 * a + (b > c ? 2 : 1)\" %j3, %v3, %t3\n"
+          "  return j = %j4\n}\n",
+          NULL, 1);
+}
