@@ -244,6 +244,10 @@ NstNodeId nst_graph_add(NstGraph *graph, NstRegionId region, NstPrim prim, const
     NstRegion *r = nst_graph_region(graph, region);
     nst_vec_push(arena, &r->nodes, id);
     if (prim == NST_PRIM_PARAM) {
+        /* Params stand first, also those that come after constants. */
+        NstNodeId *at = r->nodes.at + r->params.n;
+        memmove(at + 1, at, (r->nodes.n - 1 - r->params.n) * sizeof *at);
+        *at = id;
         nst_vec_push(arena, &r->params, node->out[0]);
         nst_graph_value(graph, node->out[0])->name = node->attr.param.name;
     }

@@ -273,7 +273,8 @@ int nst_region_depth(const NstGraph *graph, NstRegionId region);
 int nst_node_regions(const NstNode *node, NstRegionId region[2]);
 
 /* Adds a node with given attributes, inputs and output types at the end of a region (no inference, no checks: build.h).
- * Arrays of the attributes are copied into the graph's arena, constant data are not.  A param joins the region's params;
+ * Arrays of the attributes are copied into the graph's arena, constant data are not.  A param joins the region's params and
+ * stands before its other nodes;
  * regions of the node get it as owner. */
 NstNodeId nst_graph_add(NstGraph *graph, NstRegionId region, NstPrim prim, const NstAttrs *attr, const NstVal *in,
                         uint32_t n_in, const NstType *out_type, uint32_t n_out, NstOrigin origin);

@@ -1,6 +1,6 @@
 /* compile_source.c: a model's bytes as a graph, and the graph as kernels. */
 #include <ctype.h>
-#include "codegen/codegen.h"
+#include "frontend/import.h"
 #include "runtime/compile.h"
 
 /* Text begins with the word "graph" after blanks and comments (to the end of a line); ONNX files with a binary tag. */
@@ -17,8 +17,15 @@ static bool is_graph_text(const char *at, size_t n)
 
 static NstStatus import_onnx(NstCompile *c)
 {
-    NST_FAIL(c->ctx, NST_E_UNSUPPORTED, "'%s' is no graph in text form, and this build reads nothing else",
-             c->request->name);
+    const NstCompileRequest *request = c->request;
+    uint32_t n = request->options->n_shapes;
+    NstDeclaredInput *declared = NST_NEW_ARRAY(c->arena, NstDeclaredInput, n);
+    for (uint32_t k = 0; k < n; k++) {
+        const NstInputShape *shape = &request->options->shapes[k];
+        declared[k] = (NstDeclaredInput){shape->name, shape->rank, shape->shape};
+    }
+    NstImportOptions options = {.folder = request->folder, .input = declared, .n_inputs = n};
+    return nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
 }
 
 /* Ties the symbols that stand alone on an axis of this input to the declared sizes. */

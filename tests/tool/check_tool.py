@@ -161,7 +161,7 @@ class Tool(unittest.TestCase):
         self.fails(STATUS + NOT_FOUND, "'z', which there is not", "run", self.softmax, "--shape", "z=1")
         self.fails(STATUS + SHAPE, "axis 1, the model has 100", "run", self.softmax, "--shape", "x=3x99")
         self.fails(STATUS + PARSE, "", "run", self.file("bad.nsg", "graph f(x: f32[2]) { nonsense }"))
-        self.fails(STATUS + UNSUPPORTED, "", "run", self.file("empty.onnx", ""))
+        self.fails(STATUS + PARSE, "empty", "run", self.file("empty.onnx", ""))
         self.assertIn("usage: nestor", self.ok("--help"))
         self.assertRegex(self.ok("--version"), r"^nestor \d+\.\d+\.\d+\n$")
 

@@ -42,8 +42,11 @@ static int32_t add_one(const NstKernelArgs *args)
 static int32_t sum_pair(const NstKernelArgs *args)
 {
     const float *a = args->buffers[0], *b = args->buffers[1];
-    float *out = args->buffers[2];
-    for (int64_t i = 0; i < args->dims[0]; i++) out[i] = a[i] + b[i];
+    char *out = args->buffers[2]; /* of any alignment */
+    for (int64_t i = 0; i < args->dims[0]; i++) {
+        float sum = a[i] + b[i];
+        memcpy(out + 4 * i, &sum, 4);
+    }
     return 0;
 }
 
