@@ -410,6 +410,62 @@ static NstDim equals(Tiler *t, NstDim dim, int64_t value)
     return nst_dim_max(t->dims, constant(t, 0), nst_dim_sub(t->dims, constant(t, 1), distance));
 }
 
+/* e at its least over the taps of the reduction axes that share a condition with the rows: false if it cannot be said. */
+static bool least_over_taps(Tiler *t, NstDim *e)
+{
+    for (uint32_t k = 0; k < t->nest->n_reduce; k++) {
+        NstDim coef, rest;
+        int64_t c;
+        NstAxis axis = t->nest->reduce[k];
+        if (!nst_dim_uses(t->dims, *e, axis.var)) continue;
+        if (!nst_dim_linear(t->dims, *e, axis.var, &coef, &rest) || !nst_dim_is_const(t->dims, coef, &c)) return false;
+        NstDim at = c >= 0 ? constant(t, 0) : nst_dim_add_const(t->dims, axis.extent, -1);
+        *e = nst_dim_add(t->dims, rest, nst_dim_mul_const(t->dims, at, c));
+    }
+    return true;
+}
+
+/* The open conditions on rows that a tile inside the borders keeps for all its rows and taps; *inside says at run time that it
+ * does.  The empty set: there are none, or one cannot be said. */
+static NstConditionSet row_conditions(Tiler *t, const RowTile *tile, NstExpr *inside)
+{
+    NstExprs *exprs = t->w->module->exprs;
+    NstConditionSet set = 0;
+    NstSym x = row_axis(t).var;
+    *inside = (NstExpr){0};
+    for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
+        NstDim e = t->guard.nonnegative.at[k];
+        if (!nst_condition_in(t->open, k) || !nst_dim_uses(t->dims, e, x)) continue;
+        if (!least_over_taps(t, &e)) return 0;
+        for (int at = 0; at < 2; at++) {
+            NstDim row = nst_dim_add_const(t->dims, tile->row, at ? tile->rows - 1 : 0);
+            NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, row));
+            NstExpr holds =
+                nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, place), nst_expr_int(exprs, NST_I64, 0));
+            *inside = inside->i ? nst_expr_binary(exprs, NST_OP_AND, *inside, holds) : holds;
+        }
+        set |= (NstConditionSet)1 << k;
+    }
+    return set;
+}
+
+/* A tile at a place known at run time only: without conditions on its rows where it is inside, with them at a border. */
+static void inner_or_border(Tiler *t, NstBlock *block, const RowTile *tile)
+{
+    NstExpr inside;
+    NstConditionSet open = t->open, set = row_conditions(t, tile, &inside);
+    if (!set) {
+        column_tiles(t, block, tile);
+        return;
+    }
+    NstStmt *branch = nst_stmt_if(t->w->kernel, inside);
+    nst_block_add(t->w->kernel, block, branch);
+    t->open = open & ~set;
+    column_tiles(t, &branch->u.branch.then, tile);
+    t->open = open;
+    column_tiles(t, &branch->u.branch.otherwise, tile);
+}
+
 /* Row count known at run time: tiles of q or q + 1 rows, one copy of the tile for each possible count of rows. */
 static void row_tiles_symbolic(Tiler *t, NstBlock *block, NstDim extent, NstDim lo, NstDim hi)
 {
@@ -430,7 +486,7 @@ static void row_tiles_symbolic(Tiler *t, NstBlock *block, NstDim extent, NstDim 
         }
         NstBlock *body = nst_writer_loop(t->w, block, "it", begin, end, 1, NST_FOR_SERIAL, 0, &it);
         tile.row = nst_dim_add(dims, nst_dim_mul_const(dims, it, rows), skipped);
-        column_tiles(t, body, &tile);
+        inner_or_border(t, body, &tile);
     }
 }
 

@@ -24,6 +24,8 @@ typedef struct Choice {
     bool m_fixed, n_fixed;
 } Choice;
 
+/* Rows of a tile where their number is known at run time only: each count up to it is code of its own. */
+enum { SYMBOLIC_ROWS = 8 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
 
@@ -114,8 +116,8 @@ static void choose_tile(Choice *c)
     int64_t total = (c->n + s->lanes - 1) / s->lanes;
     double best = -1;
     for (int64_t v = 1; v <= 6 && v <= total; v++)
-        for (int64_t r = 1;
-             r <= 14 && r <= c->m && r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
+        for (int64_t r = 1; r <= (c->m_fixed ? 14 : SYMBOLIC_ROWS) && r <= c->m &&
+                            r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
              r++) {
             double cost = tile_cost(c, r, v, s->lanes, target->vector_bytes);
             if (best >= 0 && cost >= best * 0.995) continue;

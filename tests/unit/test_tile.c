@@ -168,6 +168,24 @@ Test(tile, symbolic_rows)
             check_tiled(product_symbolic, levels[t], true, NULL, &m);
 }
 
+static const char convolution_symbolic[] =
+    "kernel conv(h max 64, w max 64) in x: f32[h, w, 4], const in f: f32[3, 3, 4, 20], out y: f32[h, w, 20] {\n"
+    "  for oy in 0..h {\n for ox in 0..w {\n for j in 0..20 {\n reg s: f32[]\n s[] = 0f32\n"
+    "   for ky in 0..3 {\n for kx in 0..3 {\n for c in 0..4 {\n"
+    "    if (index(oy + ky - 1) >= 0i64 && index(oy + ky - 1) < index(h) && index(ox + kx - 1) >= 0i64 && index(ox + "
+    "kx - 1) < index(w)) {\n"
+    "     update s[] = fma(x[oy + ky - 1, ox + kx - 1, c], f[ky, kx, c, j], s[]) merge a + b from 0f32\n"
+    "   } } } }\n y[oy, ox, j] = s[]\n } } }\n}\n";
+
+Test(tile, symbolic_convolution)
+{
+    static const int64_t size[][2] = {{1, 1}, {2, 9}, {7, 7}, {5, 23}, {30, 31}};
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
+        check_tiled(convolution_symbolic, NST_TARGET_AVX512, true, NULL, size[k]);
+        check_tiled(convolution_symbolic, NST_TARGET_AVX2, true, NULL, size[k]);
+    }
+}
+
 Test(tile, schedule_text_round_trips)
 {
     NstCtx ctx;
