@@ -14,29 +14,22 @@ static LLVMValueRef choose(NstEmit *e, bool is_max, LLVMValueRef a, LLVMValueRef
     return nst_llvm_select(e->llvm, LLVMBuildFCmp(e->llvm->builder, first, a, b, ""), a, b);
 }
 
-/* For 128-, 256- and 512-bit vectors: vrange orders zeros, but lets a number win over NaN. */
-static LLVMValueRef range(NstEmit *e, bool is_max, LLVMValueRef a, LLVMValueRef b, bool is_f32, int bits)
+/* AVX-512: one logic instruction joins the two choices: magnitudes by or (NaN stays NaN), signs by and for max, or for min. */
+static LLVMValueRef extremum_by_logic(NstEmit *e, bool is_max, LLVMValueRef a, LLVMValueRef b, bool is_f32,
+                                      uint32_t bits)
 {
-    char name[48];
-    snprintf(name, sizeof name, "llvm.x86.avx512.mask.range.%s.%d", is_f32 ? "ps" : "pd", bits);
+    LLVMBuilderRef builder = e->llvm->builder;
     LLVMTypeRef type = LLVMTypeOf(a);
-    uint32_t lanes = nst_llvm_lane_count(a);
-    int sign_of_compared = 4, mask_bits = lanes < 8 ? 8 : (int)lanes;
-    LLVMTypeRef mask = LLVMIntTypeInContext(e->llvm->context, (unsigned)mask_bits);
-    LLVMValueRef arg[6] = {a,
-                           b,
-                           nst_llvm_int(e->llvm->i32, sign_of_compared + is_max),
-                           LLVMConstNull(type),
-                           nst_llvm_int(mask, -1),
-                           nst_llvm_int(e->llvm->i32, 4)};
-    return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, bits == 512 ? 6 : 5);
-}
-
-static LLVMValueRef extremum_by_range(NstEmit *e, bool is_max, LLVMValueRef a, LLVMValueRef b, bool is_f32, int bits)
-{
-    LLVMValueRef number = range(e, is_max, a, b, is_f32, bits);
-    LLVMValueRef unordered = LLVMBuildFCmp(e->llvm->builder, LLVMRealUNO, a, b, "");
-    return nst_llvm_select(e->llvm, unordered, LLVMBuildFAdd(e->llvm->builder, a, b, ""), number);
+    LLVMTypeRef word = nst_llvm_lanes(is_f32 ? e->llvm->i32 : e->llvm->i64, nst_llvm_lane_count(a));
+    LLVMValueRef one = LLVMBuildBitCast(builder, choose(e, is_max, a, b), word, "");
+    LLVMValueRef other = LLVMBuildBitCast(builder, choose(e, is_max, b, a), word, "");
+    if (!is_max) return LLVMBuildBitCast(builder, LLVMBuildOr(builder, one, other, ""), type, "");
+    char name[48];
+    snprintf(name, sizeof name, "llvm.x86.avx512.pternlog.%c.%u", is_f32 ? 'd' : 'q', bits);
+    int and_where_sign_else_or = 0xd4;
+    LLVMValueRef sign = nst_llvm_int(word, is_f32 ? INT32_MIN : INT64_MIN);
+    LLVMValueRef arg[4] = {one, other, sign, nst_llvm_int(e->llvm->i32, and_where_sign_else_or)};
+    return LLVMBuildBitCast(builder, nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 4), type, "");
 }
 
 /* The two choices agree but for zeros of both signs, which and / or joins, and NaN, which all ones are. */
@@ -59,9 +52,15 @@ static LLVMValueRef extremum(NstEmit *e, bool is_max, LLVMValueRef a, LLVMValueR
     LLVMTypeRef type = LLVMTypeOf(a), element = lanes > 1 ? LLVMGetElementType(type) : type;
     bool is_f32 = element == e->llvm->f32;
     uint32_t bits = lanes * (is_f32 ? 32 : 64);
-    if (e->target->level < NST_TARGET_AVX512 || lanes == 1 || bits < 128 || (bits & (bits - 1)))
+    if (lanes == 1) { /* in a vector: logic on single floats would go through integer registers */
+        LLVMValueRef zero = nst_llvm_int(e->llvm->i32, 0), none = LLVMGetPoison(LLVMVectorType(type, is_f32 ? 4 : 2));
+        a = LLVMBuildInsertElement(e->llvm->builder, none, a, zero, "");
+        b = LLVMBuildInsertElement(e->llvm->builder, none, b, zero, "");
+        return LLVMBuildExtractElement(e->llvm->builder, extremum(e, is_max, a, b), zero, "");
+    }
+    if (e->target->level < NST_TARGET_AVX512 || bits < 128 || (bits & (bits - 1)))
         return extremum_by_bits(e, is_max, a, b, is_f32);
-    if (bits <= 512) return extremum_by_range(e, is_max, a, b, is_f32, (int)bits);
+    if (bits <= 512) return extremum_by_logic(e, is_max, a, b, is_f32, bits);
     LLVMValueRef low = extremum(e, is_max, nst_llvm_half(e->llvm, a, 0), nst_llvm_half(e->llvm, b, 0));
     LLVMValueRef high = extremum(e, is_max, nst_llvm_half(e->llvm, a, 1), nst_llvm_half(e->llvm, b, 1));
     return nst_llvm_join(e->llvm, low, high);

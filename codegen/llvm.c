@@ -36,8 +36,27 @@ static void dispose_llvm(void *arg)
     if (llvm->context) LLVMContextDispose(llvm->context);
 }
 
+/* LLVM ends the process when an instruction is asked for that its features lack: refuse targets that claim a level
+ * without naming its features. */
+static NstStatus check_features(NstLlvm *llvm)
+{
+    static const struct {
+        NstTargetLevel level;
+        const char *feature;
+    } needed[] = {{NST_TARGET_AVX2, "+avx2"},       {NST_TARGET_AVX2, "+fma"},
+                  {NST_TARGET_AVX2, "+f16c"},       {NST_TARGET_AVX512, "+avx512f"},
+                  {NST_TARGET_AVX512, "+avx512bw"}, {NST_TARGET_AVX512, "+avx512dq"},
+                  {NST_TARGET_AVX512, "+avx512vl"}, {NST_TARGET_AVX512_VNNI, "+avx512vnni"}};
+    for (size_t k = 0; k < sizeof needed / sizeof *needed; k++)
+        NST_CHECK(llvm->ctx, llvm->target->level < needed[k].level || strstr(llvm->target->features, needed[k].feature),
+                  NST_E_INVALID, "target of level %s has features '%s': '%s' is missing",
+                  nst_target_level_name(llvm->target->level), llvm->target->features, needed[k].feature);
+    return NST_OK;
+}
+
 static NstStatus create_machine(NstLlvm *llvm)
 {
+    NST_TRY(check_features(llvm));
     char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
     LLVMTargetRef target;
     if (LLVMGetTargetFromTriple(triple, &target, &error)) {

@@ -48,6 +48,9 @@ NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Physical layouts of intermediate buffers (layout.c). */
 NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
+/* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
+void nst_pass_reciprocal(NstModule *module);
+
 /* A group's kernel: ARG k + 1 is module buffer arg[k]. */
 typedef struct NstScheduled {
     NstKernel *kernel;

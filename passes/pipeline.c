@@ -35,6 +35,7 @@ NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const N
     NST_TRY(nst_to_nests(ctx, module));
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
+    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(module);
     *result = module;
     return NST_OK;
 }

@@ -159,8 +159,9 @@ static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
     NstDims *dims = r->dims;
     NstDim length = nst_dim_sub(dims, end, begin), size = constant(r, BLOCK_ELEMENTS), b;
     NstDim count = nst_dim_ceildiv(dims, length, size);
-    int64_t known;
-    if (nst_dim_is_const(dims, count, &known) && known <= 1) {
+    int64_t least, most;
+    nst_dim_bounds(dims, count, &least, &most);
+    if (most <= 1) {
         write_run(r, block, begin, end);
         return;
     }

@@ -108,6 +108,8 @@ static NstStatus verify_and_run(Runner *r, const NstScheduled *s)
 NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads, ModuleRun *run)
 {
+    static const NstPassOptions strict = {.strict = true};
+    if (!options) options = &strict;
     NstGraph *graph;
     *run = (ModuleRun){0};
     NST_TRY(nst_graph_parse(ctx, ctx->arena, test->text, strlen(test->text), &graph));

@@ -21,7 +21,8 @@ typedef struct ModuleCase {
     const NstTensorValue *input; /* by param: these instead of seeded ones; NULL = seeded */
 } ModuleCase;
 
-/* Lowers, schedules, verifies and runs on seeded inputs; asserts success (Criterion).  threads 0: interpreted. */
+/* Lowers, schedules, verifies and runs on seeded inputs; asserts success (Criterion).  threads 0: interpreted.  options NULL:
+ * all exact passes. */
 ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads);
 /* The same, of which one step may fail: gives the status of the run. */

@@ -20,8 +20,8 @@ static void stop(void)
 
 TestSuite(fuse, .init = start, .fini = stop);
 
-static const NstPassOptions plain = {.off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE};
-static const NstPassOptions unscheduled = {.off = 1u << NST_PASS_LAYOUT | 1u << NST_PASS_SCHEDULE};
+static const NstPassOptions plain = {.strict = true, .off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE};
+static const NstPassOptions unscheduled = {.strict = true, .off = 1u << NST_PASS_LAYOUT | 1u << NST_PASS_SCHEDULE};
 
 static const char *names(const ModuleRun *run)
 {

@@ -47,7 +47,8 @@ static ModuleRun check(const char *text, NstTargetLevel level)
 {
     NstTarget target = support_target(level);
     ModuleCase test = {.text = text, .seed = 5};
-    NstPassOptions plain = {.off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE | 1u << NST_PASS_LAYOUT};
+    NstPassOptions plain = {.strict = true,
+                            .off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE | 1u << NST_PASS_LAYOUT};
     ModuleRun expected = support_run_module(&ctx, &test, &target, &plain, 0);
     ModuleRun actual = support_run_module(&ctx, &test, &target, NULL, 0);
     support_same_results(&expected, &actual, "layout");

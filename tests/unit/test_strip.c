@@ -26,7 +26,7 @@ static void check(const char *queries, const char *keys, const char *sizes, NstT
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
     NstTarget target = support_target(level);
     ModuleCase test = {.text = text, .sizes = sizes, .seed = 7};
-    NstPassOptions plain = {.off = 1u << NST_PASS_SCHEDULE | 1u << NST_PASS_FUSE};
+    NstPassOptions plain = {.strict = true, .off = 1u << NST_PASS_SCHEDULE | 1u << NST_PASS_FUSE};
     ModuleRun expected = support_run_module(&ctx, &test, &target, &plain, 0);
     ModuleRun actual = support_run_module(&ctx, &test, &target, NULL, 0);
     cr_assert_eq(actual.n_kernels, 1, "%u kernels", actual.n_kernels);

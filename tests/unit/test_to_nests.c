@@ -20,7 +20,7 @@ static void stop(void)
 
 TestSuite(to_nests, .init = start, .fini = stop);
 
-static const NstPassOptions plain = {.off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE};
+static const NstPassOptions plain = {.strict = true, .off = 1u << NST_PASS_FUSE | 1u << NST_PASS_SCHEDULE};
 
 static ModuleRun run_plain(const char *text)
 {
