@@ -22,15 +22,24 @@ static bool index_passes(const NstVerifier *v, const NstStore *store, NstVerifyS
     return false;
 }
 
-/* True if some index is linear in the lane variable: no two lanes meet. */
-static bool indexed_by_lane_itself(NstVerifier *v, const NstStore *store)
+static bool is_no_param(const NstVerifier *v, NstSym sym)
+{
+    return v->sym[sym.i] != SYM_PARAM;
+}
+
+/* True if some index keeps lanes apart: linear in the lane variable with a stride that no loop changes (it could be 0 there);
+ * unless `itself` is asked for, also any other function of what differs by lane. */
+static bool is_indexed_by_lane(NstVerifier *v, const NstStore *store, bool itself)
 {
     NstDims *dims = v->kernel->dims;
     for (uint32_t k = 0; k < store->n_index; k++) {
-        NstDim coef, rest;
-        if (nst_dim_uses(dims, store->index[k], v->vector->var) &&
-            nst_dim_linear(dims, store->index[k], v->vector->var, &coef, &rest))
+        NstDim coef, rest, index = store->index[k];
+        bool uses = nst_dim_uses(dims, index, v->vector->var);
+        if (uses && nst_dim_linear(dims, index, v->vector->var, &coef, &rest)) {
+            if (!nst_verify_any_sym(v, coef, is_no_param)) return true;
+        } else if (!itself && nst_verify_any_sym(v, index, nst_verify_is_by_lane)) {
             return true;
+        }
     }
     return false;
 }
@@ -42,10 +51,8 @@ static NstStatus check_target(NstVerifier *v, const NstStore *store, const NstSt
     if (buffer->space == NST_SPACE_ARG && buffer->access == NST_ACCESS_IN)
         return nst_verify_broken(v, 12, "argument '%s' is written", buffer->name);
     NST_TRY(nst_verify_expr(v, target->value, buffer->dtype, "the stored value"));
-    if (v->vector != NULL && !index_passes(v, store, nst_verify_is_by_lane))
-        return nst_verify_broken(v, 21, "store to '%s'", buffer->name);
-    if (v->vector != NULL && store->update && !indexed_by_lane_itself(v, store))
-        return nst_verify_broken(v, 21, "update of '%s'", buffer->name);
+    if (v->vector != NULL && !is_indexed_by_lane(v, store, store->update))
+        return nst_verify_broken(v, 21, "%s '%s'", store->update ? "update of" : "store to", buffer->name);
     bool outside = buffer->space == NST_SPACE_ARG || v->buffer_loop[target->buffer.i] != v->parallel;
     if (v->parallel != 0 && !v->parallel_once && outside && !index_passes(v, store, nst_verify_is_by_iteration))
         return nst_verify_broken(v, 25, "store to '%s'", buffer->name);

@@ -1,8 +1,9 @@
 /* fuzz_loop_text.c: libFuzzer target: any bytes as .nsl text.  What parses must print, parse again and print the same; what
- * verifies is interpreted on small buffers and must only fail with a status. */
+ * verifies is interpreted on small buffers and must only fail with a status; what runs must do the same once simplified. */
 #include <stdlib.h>
 #include <string.h>
 #include "ir/loop.h"
+#include "passes/simplify.h"
 
 #define MAX_ARGS  8
 #define MAX_BYTES 4096
@@ -38,25 +39,49 @@ static int64_t work_of(NstKernel *kernel, const NstBlock *block, int64_t times)
     return sum;
 }
 
-static void interpret(NstCtx *ctx, NstKernel *kernel)
+/* Fixes the size symbols, so that the work can be bounded; false if it cannot. */
+static bool choose_sizes(NstKernel *kernel, int64_t *param)
 {
-    void *buffer[MAX_ARGS];
-    size_t bytes[MAX_ARGS];
-    int64_t param[MAX_ARGS];
-    if (kernel->n_args > MAX_ARGS || kernel->params.n > MAX_ARGS) return;
+    if (kernel->n_args > MAX_ARGS || kernel->params.n > MAX_ARGS) return false;
     for (uint32_t k = 0; k < kernel->params.n; k++) {
         NstSymInfo *info = nst_dims_sym(kernel->dims, kernel->params.at[k]);
-        param[k] = 3;
-        if (info->lo > 3 || info->hi < 3) param[k] = info->lo;
-        info->lo = info->hi = param[k]; /* so that the work can be bounded */
+        int64_t value = (2 / info->multiple + 1) * info->multiple; /* 3, or more where that is no multiple */
+        if (value < info->lo || value > info->hi) value = info->lo;
+        if (value < 0 || value > info->hi || value % info->multiple != 0) return false;
+        param[k] = info->lo = info->hi = value;
     }
-    if (work_of(kernel, &kernel->body, 1) > MAX_WORK) return;
+    return work_of(kernel, &kernel->body, 1) <= MAX_WORK;
+}
+
+static NstStatus interpret(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, void **buffer)
+{
+    size_t bytes[MAX_ARGS];
     for (uint32_t k = 0; k < kernel->n_args; k++) {
         buffer[k] = nst_alloc(ctx->arena, MAX_BYTES);
         bytes[k] = MAX_BYTES;
+        for (size_t b = 0; b < MAX_BYTES; b++) ((uint8_t *)buffer[k])[b] = (uint8_t)((b * 7 + k) % 61 % 4);
     }
-    NstKernelRun run = {.buffer = buffer, .buffer_bytes = bytes, .param = param, .has_fma = true};
-    if (nst_kernel_interpret(ctx, kernel, &run) != NST_OK) nst_ctx_clear(ctx);
+    NstKernelRun run = {.buffer = buffer, .buffer_bytes = bytes, .param = param, .has_fma = true, .find_races = true};
+    return nst_kernel_interpret(ctx, kernel, &run);
+}
+
+static void compare_simplified(NstCtx *ctx, NstKernel *kernel)
+{
+    int64_t param[MAX_ARGS];
+    void *before[MAX_ARGS], *after[MAX_ARGS];
+    if (!choose_sizes(kernel, param) || nst_kernel_verify(ctx, kernel) != NST_OK) return; /* known sizes prove more */
+    NstKernel *changed = nst_kernel_clone(ctx->arena, kernel);
+    NstStatus status = interpret(ctx, kernel, param, before);
+    nst_ctx_clear(ctx);
+    bool any, same = nst_pass_simplify(ctx, changed, &any) == NST_OK && nst_kernel_verify(ctx, changed) == NST_OK;
+    if (same && status == NST_OK) {
+        same = interpret(ctx, changed, param, after) == NST_OK;
+        for (uint32_t k = 0; same && k < kernel->n_args; k++) same = memcmp(before[k], after[k], MAX_BYTES) == 0;
+    }
+    if (same) return;
+    fprintf(stderr, "simplified differently: %s\n%s\n%s\n", ctx->error, print(ctx->arena, kernel),
+            print(ctx->arena, changed));
+    abort();
 }
 
 typedef struct Input {
@@ -82,7 +107,7 @@ static NstStatus check(NstCtx *ctx, void *arg)
     (void)nst_kernel_hash(kernel, ctx->arena);
     (void)nst_kernel_clone(ctx->arena, kernel);
     NST_TRY(nst_kernel_verify(ctx, kernel));
-    interpret(ctx, kernel);
+    compare_simplified(ctx, kernel);
     return NST_OK;
 }
 
