@@ -15,8 +15,9 @@ static bool next_pair(NstLower *c, const char **p, const char **name, const char
 
 static V ints_const(NstLower *c, const NstAttr *a)
 {
-    int64_t shape = (int64_t)a->n;
-    return nst_build_const(c->b, NST_I64, 1, &shape, a->ints);
+    bool one = a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    int64_t shape = one ? 1 : (int64_t)a->n;
+    return nst_build_const(c->b, NST_I64, 1, &shape, one ? &a->i : a->ints);
 }
 
 /* "axes:1": attribute axes becomes input 1; a number takes the type of input 0. */

@@ -53,6 +53,79 @@ LOWER(instance_norm)
     out(c, 0, convert(c, y, dtype(c, in(c, 0))));
 }
 
+/* x / sqrt(mean of squares + epsilon) over the axes from axis on, times scale. */
+LOWER(rms_norm)
+{
+    V x = in(c, 0), wide = widen(c, x);
+    int r = rank(c, x);
+    Axes axes = axes_from(norm_axis(c, attr_i(c, "axis"), r, false), r);
+    V count = convert(c, size_value(c, product(c, x, axes.at[0], r)), dtype(c, wide));
+    V mean = map(c, "a / b", reduce(c, "a + b", map(c, "a * a", wide), axes, KEEP), count);
+    V y = map(c, "a * (1 / sqrt(b + @epsilon))", wide, mean);
+    NstDtype result = dtype(c, in(c, 1));
+    out(c, 0, convert(c, map(c, "a * b", y, convert(c, widen(c, in(c, 1)), dtype(c, y))), result));
+}
+
+/* Channels in groups: [N, G, C/G * spatial] normalised over the last axis, then scale and bias a channel. */
+LOWER(group_norm)
+{
+    V x = widen(c, in(c, 0));
+    int r = rank(c, x);
+    int64_t g = attr_i(c, "num_groups");
+    if (r < 2 || g < 1)
+        fail(c, NST_E_MODEL, "X has rank %d, num_groups is %lld, allowed: at least 2, 1", r, (long long)g);
+    if (failed(c)) return;
+    V split = split_axis(c, x, 1, g);
+    V y = normalize(c, split, axes_from(2, rank(c, split)), NULL, NULL);
+    y = merge_axes(c, y, 1);
+    y = map(c, "a * b + c", y, along(c, widen(c, in(c, 1)), 1, r), along(c, widen(c, in(c, 2)), 1, r));
+    out(c, 0, convert(c, y, dtype(c, in(c, 0))));
+}
+
+/* (x - mean) / deviation over the axes in the attribute. */
+LOWER(mean_variance_norm)
+{
+    int n;
+    V x = widen(c, in(c, 0));
+    const int64_t *list = attr_ints(c, "axes", &n);
+    V count, d;
+    Axes axes = axes_of(c, list, n, rank(c, x));
+    D all = num(c, 1);
+    for (int k = 0; k < axes.n; k++) all = mul(c, all, dim(c, x, axes.at[k]));
+    count = convert(c, size_value(c, all), dtype(c, x));
+    d = map(c, "a - b / c", x, reduce(c, "a + b", x, axes, KEEP), count);
+    V var = map(c, "a / b", reduce(c, "a + b", map(c, "a * a", d), axes, KEEP), count);
+    out(c, 0, convert(c, map(c, "a / (sqrt(b) + 1e-9)", d, var), dtype(c, in(c, 0))));
+}
+
+/* x / norm along an axis; rows of zeros stay zeros. */
+LOWER(lp_norm)
+{
+    V x = widen(c, in(c, 0));
+    int64_t axis = attr_i(c, "axis");
+    bool one = attr_i(c, "p") == 1;
+    if (!one && attr_i(c, "p") != 2) fail(c, NST_E_MODEL, "p is %lld, allowed: 1, 2", (long long)attr_i(c, "p"));
+    V sum = reduce(c, "a + b", map(c, one ? "abs(a)" : "a * a", x), axes_of(c, &axis, 1, rank(c, x)), KEEP);
+    V y = map(c, one ? "b == 0 ? 0 : a / b" : "b == 0 ? 0 : a / sqrt(b)", x, sum);
+    out(c, 0, convert(c, y, dtype(c, in(c, 0))));
+}
+
+/* 1 at the first largest element along the axis, else 0. */
+LOWER(hardmax)
+{
+    V x = in(c, 0);
+    int r = rank(c, x), n;
+    const int64_t *list = attr_ints(c, "axes", &n);
+    int64_t axis = attr_i(c, "axis");
+    Axes axes = has_attr(c, "axes") ? axes_of(c, list, n, r) : axes_of(c, &axis, 1, r);
+    if (axes.n != 1) fail(c, NST_E_UNSUPPORTED, "over %d axes: not supported", axes.n);
+    if (failed(c)) return;
+    V top = map(c, "a == b", x, reduce(c, "max(a, b)", x, axes, KEEP));
+    V place = along(c, nst_build_iota(c->b, dim(c, x, axes.at[0])), axes.at[0], r);
+    V first = reduce(c, "min(a, b)", map(c, "a ? b : 0x7fffffffffffffffi64", top, place), axes, KEEP);
+    out(c, 0, convert(c, map(c, "a == b", place, first), dtype(c, x)));
+}
+
 /* As in inference: one factor and one term a channel, folded where the statistics are constants. */
 LOWER(batch_norm)
 {

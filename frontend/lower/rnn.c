@@ -29,16 +29,19 @@ static bool same_letters(const char *a, const char *b)
     return *a == *b;
 }
 
-/* The layer in one direction. */
-typedef struct Cell {
+/* The layer in one direction.  step makes new states of the old ones and of the step's input projections. */
+typedef struct Cell Cell;
+struct Cell {
     NstLower *c;
     int direction; /* 0 or 1 */
     bool backwards;
+    int gates, states;
+    void (*step)(const Cell *s, V projected, V state[2]);
     Activation f[3];
-    V w, r, bias, peephole; /* of this direction: [4H, I], [4H, H], [4H], [3H] */
-    V lengths;              /* [N, 1] or none */
+    V w, r, w_bias, r_bias, peephole; /* of this direction: [gates * H, I], [gates * H, H], [gates * H], [3H] */
+    V lengths;                        /* [N, 1] or none */
     D steps, batch, hidden;
-} Cell;
+};
 
 static V activate(NstLower *c, const Activation *f, V x)
 {
@@ -46,11 +49,10 @@ static V activate(NstLower *c, const Activation *f, V x)
     return f->has_parameters ? map(c, f->formula, x, number(c, t, f->p), number(c, t, f->q)) : map(c, f->formula, x);
 }
 
-/* Names and parameters of the three functions of a direction. */
-static void read_activations(Cell *s, int n_each)
+/* Names and parameters of the functions of a direction. */
+static void read_activations(Cell *s, int n_each, const char *const *defaults)
 {
     NstLower *c = s->c;
-    static const char *const defaults[] = {"Sigmoid", "Tanh", "Tanh"};
     const NstAttr *names = nst_attrs_find(&c->attrs, "activations"), *p = nst_attrs_find(&c->attrs, "activation_alpha"),
                   *q = nst_attrs_find(&c->attrs, "activation_beta");
     for (int k = 0; k < n_each; k++) {
@@ -83,6 +85,12 @@ static V part(const Cell *s, V x, int axis, int k)
     return slice1(s->c, x, axis, mul(s->c, s->hidden, num(s->c, k)), 1, s->hidden);
 }
 
+/* The first n parts. */
+static V first_parts(const Cell *s, V x, int axis, int n)
+{
+    return slice1(s->c, x, axis, num(s->c, 0), 1, mul(s->c, s->hidden, num(s->c, n)));
+}
+
 static V clipped(NstLower *c, V x)
 {
     return has_attr(c, "clip") ? map(c, "max(min(a, @clip), -@clip)", x) : x;
@@ -95,16 +103,45 @@ static V gate(const Cell *s, int f, V x, int k, V state)
     return activate(s->c, &s->f[f], clipped(s->c, x));
 }
 
-/* One step: new h and c of the gates' sums [N, 4H] (order i, o, f, c). */
-static void lstm_step(const Cell *s, V sums, V *h, V *cell)
+/* x + h R^T, plus the biases that belong to it. */
+static V recur(const Cell *s, V x, V h, V r)
+{
+    return map(s->c, "a + b", x, contract(s->c, "nh,gh->ng", h, r));
+}
+
+/* Gates i, o, f, c. */
+static void lstm_step(const Cell *s, V projected, V state[2])
 {
     NstLower *c = s->c;
-    V i = gate(s, 0, part(s, sums, 1, 0), 0, *cell);
-    V f = attr_i(c, "input_forget") ? map(c, "1 - a", i) : gate(s, 0, part(s, sums, 1, 2), 2, *cell);
+    V sums = recur(s, projected, state[0], s->r), cell = state[1];
+    V i = gate(s, 0, part(s, sums, 1, 0), 0, cell);
+    V f = attr_i(c, "input_forget") ? map(c, "1 - a", i) : gate(s, 0, part(s, sums, 1, 2), 2, cell);
     V g = activate(c, &s->f[1], clipped(c, part(s, sums, 1, 3)));
-    *cell = map(c, "a * b + c * d", f, *cell, i, g);
-    V o = gate(s, 0, part(s, sums, 1, 1), 1, *cell);
-    *h = map(c, "a * b", o, activate(c, &s->f[2], *cell));
+    state[1] = map(c, "a * b + c * d", f, cell, i, g);
+    V o = gate(s, 0, part(s, sums, 1, 1), 1, state[1]);
+    state[0] = map(c, "a * b", o, activate(c, &s->f[2], state[1]));
+}
+
+/* Gates z, r, h.  linear_before_reset: the reset gate acts on the product, else on the state. */
+static void gru_step(const Cell *s, V projected, V state[2])
+{
+    NstLower *c = s->c;
+    V h = state[0], candidate, x = part(s, projected, 1, 2), both = first_parts(s, projected, 1, 2);
+    V sums = recur(s, both, h, first_parts(s, s->r, 0, 2));
+    V z = activate(c, &s->f[0], clipped(c, part(s, sums, 1, 0))),
+      r = activate(c, &s->f[0], clipped(c, part(s, sums, 1, 1)));
+    V own = part(s, s->r, 0, 2), bias = s->r_bias.i ? part(s, s->r_bias, 0, 2) : number(c, dtype(c, h), 0);
+    if (attr_i(c, "linear_before_reset"))
+        candidate = map(c, "a + b * (c + d)", x, r, contract(c, "nh,gh->ng", h, own), bias);
+    else
+        candidate = map(c, "a + b + c", x, contract(c, "nh,gh->ng", map(c, "a * b", r, h), own), bias);
+    candidate = activate(c, &s->f[1], clipped(c, candidate));
+    state[0] = map(c, "(1 - a) * b + a * c", z, candidate, h);
+}
+
+static void rnn_step(const Cell *s, V projected, V state[2])
+{
+    state[0] = activate(s->c, &s->f[0], clipped(s->c, recur(s, projected, state[0], s->r)));
 }
 
 static V step_index(const Cell *s, V t)
@@ -112,66 +149,77 @@ static V step_index(const Cell *s, V t)
     return s->backwards ? map(s->c, "b - a", t, size_value(s->c, minus1(s->c, s->steps))) : t;
 }
 
-/* The body of the time loop: states h, c; scan h.  Past a row's length states stay and the scan is 0. */
-static NstRegionId lstm_body(const Cell *s, V projected, const NstType *state)
+/* The body of the time loop; scan: the first state.  Past a row's length states stay and the scan is 0. */
+static NstRegionId time_step(const Cell *s, V projected, const NstType *state)
 {
     NstLower *c = s->c;
     Inner inner;
     NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64}, flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
+    V old[2], now[2] = {{0}}, results[4];
     enter(c, &inner);
-    V t = param(c, "t", &count), go = param(c, "go", &flag);
-    V h = param(c, "h", state), cell = param(c, "c", state), old_h = h, old_c = cell;
+    V t = param(c, "t", &count);
+    results[0] = param(c, "go", &flag);
+    for (int k = 0; k < s->states; k++) now[k] = old[k] = param(c, k == 0 ? "h" : "c", state);
     V start[3] = {step_index(s, t)};
-    D size[3] = {num(c, 1), s->batch, mul(c, s->hidden, num(c, 4))};
-    V x = drop_axis(c, nst_build_slice_at(c->b, projected, start, size), 0);
-    lstm_step(s, map(c, "a + b", x, contract(c, "nh,gh->ng", h, s->r)), &h, &cell);
-    V scan = h;
+    D size[3] = {num(c, 1), s->batch, mul(c, s->hidden, num(c, s->gates))};
+    s->step(s, drop_axis(c, nst_build_slice_at(c->b, projected, start, size), 0), now);
+    V scan = now[0];
     if (s->lengths.i) {
         V live = map(c, "a < b", step_index(s, t), s->lengths);
-        scan = map(c, "a ? b : 0", live, h);
-        h = map(c, "a ? b : c", live, h, old_h);
-        cell = map(c, "a ? b : c", live, cell, old_c);
+        scan = map(c, "a ? b : 0", live, scan);
+        for (int k = 0; k < s->states; k++) now[k] = map(c, "a ? b : c", live, now[k], old[k]);
     }
-    V results[4] = {go, h, cell, scan};
-    return leave(c, &inner, 4, results);
+    for (int k = 0; k < s->states; k++) results[k + 1] = now[k];
+    results[s->states + 1] = scan;
+    return leave(c, &inner, s->states + 2, results);
 }
 
-/* Runs one direction: y[T, N, H], last h and c [N, H]. */
-static void lstm_direction(const Cell *s, V x, V h, V cell, V out3[3])
+/* Biases that can be added to the input projections of all steps at once. */
+static V early_bias(const Cell *s)
 {
     NstLower *c = s->c;
-    V projected = contract(c, "tni,gi->tng", x, s->w);
-    if (s->bias.i) projected = map(c, "a + b", projected, s->bias);
-    V state[2] = {h, cell}, result[3] = {{0}};
-    if (failed(c)) return;
-    NstRegionId body = lstm_body(s, projected, type(c, h));
-    if (failed(c)) return;
-    (void)nst_build_loop(c->b, size_value(c, s->steps), (V){0}, 2, state, body, result, 3);
-    out3[0] = s->backwards ? slice1(c, result[2], 0, minus1(c, s->steps), -1, s->steps) : result[2];
-    out3[1] = result[0];
-    out3[2] = result[1];
+    if (s->gates != 3) return map(c, "a + b", s->w_bias, s->r_bias);
+    V zero = expand(c, number(c, dtype(c, s->r_bias), 0), 1, &s->hidden); /* GRU: not the last gate's */
+    V recurrent[2] = {first_parts(s, s->r_bias, 0, 2), zero};
+    return map(c, "a + b", s->w_bias, concat(c, 2, recurrent, 0));
 }
 
-static Cell lstm_cell(NstLower *c, V x, int direction)
+/* Runs one direction: out = y[T, N, H], then the last states [N, H]. */
+static void run_direction(const Cell *s, V x, const V state[2], V out3[3])
 {
-    Cell s = {.c = c, .direction = direction, .backwards = direction == 1 || attr_is(c, "direction", "reverse")};
-    s.steps = dim(c, x, 0);
-    s.batch = dim(c, x, 1);
-    s.hidden = dim(c, in(c, 2), 2);
-    s.w = of_direction(c, in(c, 1), direction);
-    s.r = of_direction(c, in(c, 2), direction);
-    s.peephole = of_direction(c, in(c, 7), direction);
+    NstLower *c = s->c;
+    V projected = contract(c, "tni,gi->tng", x, s->w), result[3] = {{0}};
+    if (s->w_bias.i) projected = map(c, "a + b", projected, early_bias(s));
+    if (failed(c)) return;
+    NstRegionId region = time_step(s, projected, type(c, state[0]));
+    if (failed(c)) return;
+    (void)nst_build_loop(c->b, size_value(c, s->steps), (V){0}, (uint32_t)s->states, state, region, result,
+                         (uint32_t)s->states + 1);
+    V y = result[s->states];
+    out3[0] = s->backwards ? slice1(c, y, 0, minus1(c, s->steps), -1, s->steps) : y;
+    for (int k = 0; k < s->states; k++) out3[k + 1] = result[k];
+}
+
+static void read_cell(Cell *s, V x, int direction)
+{
+    NstLower *c = s->c;
+    s->direction = direction;
+    s->backwards = direction == 1 || attr_is(c, "direction", "reverse");
+    s->steps = dim(c, x, 0);
+    s->batch = dim(c, x, 1);
+    s->hidden = dim(c, in(c, 2), 2);
+    s->w = of_direction(c, in(c, 1), direction);
+    s->r = of_direction(c, in(c, 2), direction);
+    s->peephole = of_direction(c, in(c, 7), direction);
     if (has(c, 3)) {
         V b = of_direction(c, in(c, 3), direction);
-        D half = mul(c, s.hidden, num(c, 4));
-        s.bias = map(c, "a + b", slice1(c, b, 0, num(c, 0), 1, half), slice1(c, b, 0, half, 1, half));
+        D half = mul(c, s->hidden, num(c, s->gates));
+        s->w_bias = slice1(c, b, 0, num(c, 0), 1, half);
+        s->r_bias = slice1(c, b, 0, half, 1, half);
     }
-    if (has(c, 4)) s.lengths = insert_axis(c, convert(c, in(c, 4), NST_I64), 1);
-    read_activations(&s, 3);
-    return s;
+    if (has(c, 4)) s->lengths = insert_axis(c, convert(c, in(c, 4), NST_I64), 1);
 }
 
-/* Inputs X[T, N, I], or [N, T, I] with layout 1; states [directions, N, H], or [N, directions, H]. */
 static V swap_axes(NstLower *c, V x, int a, int b)
 {
     int order[NST_MAX_RANK];
@@ -179,37 +227,60 @@ static V swap_axes(NstLower *c, V x, int a, int b)
     return permute(c, x, order);
 }
 
-static bool check_lstm(NstLower *c, int n)
+static bool check_layer(NstLower *c, int n)
 {
+    static const char *const names[] = {"X", "W", "R"};
     for (int k = 0; k < 3; k++)
-        if (rank(c, in(c, k)) != 3)
-            fail(c, NST_E_SHAPE, "%s has rank %d, allowed: 3", k == 0 ? "X" : k == 1 ? "W" : "R", rank(c, in(c, k)));
+        if (rank(c, in(c, k)) != 3) fail(c, NST_E_SHAPE, "%s has rank %d, allowed: 3", names[k], rank(c, in(c, k)));
     if (!failed(c) && !is_num(c, dim(c, in(c, 2), 0), n))
         fail(c, NST_E_SHAPE, "R has another number of directions than %d ('%s')", n, attr_s(c, "direction"));
     return !failed(c);
 }
 
-LOWER(lstm)
+/* Inputs X[T, N, I], or [N, T, I] with layout 1; states [directions, N, H], or [N, directions, H]. */
+static void layer(NstLower *c, Cell *s, int n_functions, const char *const *functions)
 {
     int n = attr_is(c, "direction", "bidirectional") ? 2 : 1;
     bool batch_first = attr_i(c, "layout") == 1;
     V x = in(c, 0), all[3][2];
-    if (!check_lstm(c, n)) return;
+    if (!check_layer(c, n)) return;
     if (batch_first) x = swap_axes(c, x, 0, 1);
     for (int d = 0; d < n && !failed(c); d++) {
-        Cell s = lstm_cell(c, x, d);
-        D shape[2] = {s.batch, s.hidden};
-        V zero = expand(c, number(c, dtype(c, x), 0), 2, shape), start[2], one[3] = {{0}};
-        for (int k = 0; k < 2; k++) {
+        s->c = c;
+        read_cell(s, x, d);
+        read_activations(s, n_functions, functions);
+        D shape[2] = {s->batch, s->hidden};
+        V start[2], one[3] = {{0}};
+        for (int k = 0; k < s->states; k++) {
             V given = has(c, 5 + k) && batch_first ? swap_axes(c, in(c, 5 + k), 0, 1) : in(c, 5 + k);
-            start[k] = given.i ? of_direction(c, given, d) : zero;
+            start[k] = given.i ? of_direction(c, given, d) : expand(c, number(c, dtype(c, x), 0), 2, shape);
         }
-        lstm_direction(&s, x, start[0], start[1], one);
-        for (int k = 0; k < 3; k++) all[k][d] = insert_axis(c, one[k], k == 0 ? 1 : 0);
+        if (!failed(c)) run_direction(s, x, start, one);
+        for (int k = 0; k <= s->states; k++) all[k][d] = insert_axis(c, one[k], k == 0 ? 1 : 0);
     }
-    for (int k = 0; k < 3 && !failed(c); k++) {
+    for (int k = 0; k <= s->states && !failed(c); k++) {
         V y = concat(c, n, all[k], k == 0 ? 1 : 0); /* [T, directions, N, H], [directions, N, H] */
         if (batch_first) y = k == 0 ? swap_axes(c, swap_axes(c, y, 0, 2), 1, 2) : swap_axes(c, y, 0, 1);
         out(c, k, y);
     }
+}
+
+static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
+
+LOWER(lstm)
+{
+    Cell s = {.gates = 4, .states = 2, .step = lstm_step};
+    layer(c, &s, 3, usual);
+}
+
+LOWER(gru)
+{
+    Cell s = {.gates = 3, .states = 1, .step = gru_step};
+    layer(c, &s, 2, usual);
+}
+
+LOWER(rnn)
+{
+    Cell s = {.gates = 1, .states = 1, .step = rnn_step};
+    layer(c, &s, 1, usual + 1);
 }
