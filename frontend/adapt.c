@@ -126,3 +126,33 @@ ADAPT(only_first_output)
     for (int k = 1; k < c->n_outs; k++)
         if (wants(c, k)) fail(c, NST_E_UNSUPPORTED, "output %d is an output of training: not supported", k);
 }
+
+static void set_text(NstLower *c, const char *name, const char *value)
+{
+    NstAttr a = {.name = name, .type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, .s = value};
+    nst_attrs_remove(&c->attrs, name);
+    nst_vec_push(c->arena, &c->attrs.list, a);
+}
+
+/* Resize-10 and Upsample: scales were input 1, positions o / scale, the nearest by floor, or ceil where it shrinks. */
+ADAPT(resize_10)
+{
+    c->ins[2] = in(c, 1);
+    c->ins[1] = (V){0};
+    c->n_ins = 3;
+    set_text(c, "coordinate_transformation_mode", "asymmetric");
+    set_text(c, "nearest_mode", "simple");
+}
+
+/* Upsample was removed when Resize came: lowered as that. */
+void nst_onnx_upsample(NstLower *c, const char *arg);
+void nst_onnx_resize(NstLower *c, const char *arg);
+void nst_onnx_upsample(NstLower *c, const char *arg)
+{
+    const NstAttr *scales = nst_attrs_find(&c->attrs, "scales");
+    int64_t n = scales ? (int64_t)scales->n : 0;
+    if (scales) c->ins[1] = nst_build_const(c->b, NST_F32, 1, &n, scales->floats), c->n_ins = 2;
+    nst_adapt_resize_10(c, arg);
+    if (attr_is(c, "mode", "bilinear")) set_text(c, "mode", "linear");
+    if (!failed(c)) nst_onnx_resize(c, arg);
+}

@@ -74,7 +74,7 @@ static NstStatus check_node(NstImport *m, const NstOpRow *row, const NstLower *c
 /* Adapters up to the newest row, then its lowering. */
 static NstStatus run_row(NstImport *m, const NstOpRow *row, NstLower *c)
 {
-    for (; !row->newest; row--) {
+    for (; !row->newest && row->how != NST_ROW_LOWER; row--) {
         if (row->how == NST_ROW_ADAPT) row->fn(c, row->arg);
         NST_TRY(nst_build_status(m->b));
     }

@@ -295,6 +295,30 @@ V contract(NstLower *c, const char *equation, V a, V b)
     return nst_build_contract(c->b, equation, 2, x, NST_DTYPE_NONE);
 }
 
+V contract_less(NstLower *c, const char *a_labels, const char *b_labels, const char *out_labels, V a, V a_zero,
+                const char *la, V b, V b_zero, const char *lb)
+{
+    V x[4] = {a, b, a_zero, b_zero};
+    NstAttrs attr = {.contract = {.accumulate = NST_I32}};
+    if (!a_zero.i && !b_zero.i)
+        return nst_build_contract(c->b, nst_format(c->arena, "%s,%s->%s", a_labels, b_labels, out_labels), 2, x,
+                                  NST_I32);
+    for (int k = 0; k < 2; k++)
+        if (!x[k + 2].i) x[k + 2] = number(c, dtype(c, x[k]), 0);
+    la = rank(c, x[2]) ? la : "";
+    lb = rank(c, x[3]) ? lb : "";
+    const char *equation = nst_format(c->arena, "%s,%s;%s,%s->%s", a_labels, b_labels, la, lb, out_labels);
+    NstDtype a_types[3] = {dtype(c, a), dtype(c, x[2]), dtype(c, x[3])},
+             b_types[3] = {dtype(c, b), a_types[1], a_types[2]};
+    NstExpr pre[2] = {nst_build_formula(c->b, "convert<i32>(a) - convert<i32>(b)", a_types, 3, NST_I32),
+                      nst_build_formula(c->b, "convert<i32>(a) - convert<i32>(c)", b_types, 3, NST_I32)};
+    if (failed(c)) return (V){0};
+    NstStatus status = nst_build_equation(c->b->ctx, c->arena, equation, 4, &attr);
+    if (status != NST_OK) return c->b->status = status, (V){0};
+    attr.contract.pre = pre;
+    return nst_build_contract_full(c->b, &attr, 4, x);
+}
+
 V concat(NstLower *c, int n, const V *x, int axis)
 {
     return nst_build_concat(c->b, (uint32_t)n, x, axis);

@@ -128,6 +128,9 @@ V reshape(NstLower *c, V x, int rank, const D *shape);
 V permute(NstLower *c, V x, const int *order);
 V expand(NstLower *c, V x, int rank, const D *shape);
 V contract(NstLower *c, const char *equation, V a, V b);
+/* The product of 8-bit operands less their zero points (none: 0), in i32.  la, lb: labels of the zero points' axes. */
+V contract_less(NstLower *c, const char *a_labels, const char *b_labels, const char *out_labels, V a, V a_zero,
+                const char *la, V b, V b_zero, const char *lb);
 /* Axis `axis` of extent n as two axes [g, n / g]; two neighbours as one. */
 V split_axis(NstLower *c, V x, int axis, int64_t g);
 V merge_axes(NstLower *c, V x, int axis);
@@ -138,6 +141,8 @@ V concat(NstLower *c, int n, const V *x, int axis);
 V gather(NstLower *c, V data, V index, int axis, NstIndexMode mode);
 /* A vector [n] as [1, n, 1, 1] against x of that rank. */
 V along(NstLower *c, V vector, int axis, int rank);
+/* round(x) + zero (none: 0) as an integer type of at most 16 bits, kept inside it. */
+V quantize_to(NstLower *c, V x, V zero, NstDtype to);
 /* The elements of a tensor of the model. */
 V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what);
 

@@ -12,7 +12,7 @@ typedef struct NstLower NstLower; /* lower.h */
 typedef void (*NstLowerFn)(NstLower *c, const char *arg);
 
 typedef enum NstRowHow {
-    NST_ROW_LOWER,   /* newest row: fn(c, arg) builds it */
+    NST_ROW_LOWER,   /* fn(c, arg) builds it: the newest row, or an old one of an operator that was removed */
     NST_ROW_SAME,    /* old row: a node of the next newer version as it stands */
     NST_ROW_ADAPT,   /* old row: fn(c, arg) makes it one */
     NST_ROW_NOT_YET, /* not implemented */

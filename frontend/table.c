@@ -65,7 +65,7 @@ int nst_op_first_version(const char *domain, const char *name)
 
 bool nst_op_is_implemented(const NstOpRow *row)
 {
-    for (; !row->newest; row--)
+    for (; !row->newest && row->how != NST_ROW_LOWER; row--)
         if (row->how != NST_ROW_SAME && row->how != NST_ROW_ADAPT) return false;
     return row->how == NST_ROW_LOWER;
 }

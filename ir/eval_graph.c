@@ -354,6 +354,16 @@ static NstStatus eval_prim(NstEvalNode *n)
     NST_FAIL(n->eval->ctx, NST_E_INVALID, "no primitive has number %d", (int)n->node->prim);
 }
 
+/* Symbols that a value defines take its element. */
+static NstStatus define_symbols(NstEval *e, NstVal id)
+{
+    for (uint32_t d = 0; d < e->graph->sym_defs.n; d++) {
+        if (e->graph->sym_defs.at[d].value.i != id.i) continue;
+        NST_TRY(set_symbol(e, e->graph->sym_defs.at[d].sym, nst_eval_get(&value_at(e, id)->t, 0).i));
+    }
+    return NST_OK;
+}
+
 /* Stores outputs, binds their types and the symbols they define. */
 static NstStatus take_outputs(NstEvalNode *n)
 {
@@ -362,10 +372,7 @@ static NstStatus take_outputs(NstEvalNode *n)
         NstVal id = n->node->out[k];
         NST_TRY(bind_type(e, nst_value_type(e->graph, id), &n->out[k].t, "the result"));
         *value_at(e, id) = n->out[k];
-        for (uint32_t d = 0; d < e->graph->sym_defs.n; d++) {
-            if (e->graph->sym_defs.at[d].value.i != id.i) continue;
-            NST_TRY(set_symbol(e, e->graph->sym_defs.at[d].sym, nst_eval_get(&n->out[k].t, 0).i));
-        }
+        NST_TRY(define_symbols(e, id));
     }
     return NST_OK;
 }
@@ -394,7 +401,8 @@ static NstStatus eval_region(NstEval *e, NstRegionId id)
     const NstRegion *region = nst_graph_region(e->graph, id);
     for (uint32_t k = 0; k < region->nodes.n; k++) {
         const NstNode *node = nst_graph_node(e->graph, region->nodes.at[k]);
-        if (!node->dead && node->prim != NST_PRIM_PARAM) NST_TRY(eval_node(e, node));
+        if (node->dead) continue;
+        NST_TRY(node->prim == NST_PRIM_PARAM ? define_symbols(e, node->out[0]) : eval_node(e, node));
     }
     return NST_OK;
 }

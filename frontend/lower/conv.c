@@ -123,13 +123,23 @@ static bool kernel_sizes(NstLower *c, V w, Geometry *q)
     return !failed(c);
 }
 
-/* "n[g]cyxuv,[g]fcuv->n[g]fyx"; transposed: W is "[g]cfuv". */
-static const char *conv_equation(NstLower *c, int n, bool grouped, bool transposed)
+/* Labels of a convolution's operands and result: "n[g]cyxuv", "[g]fcuv" (transposed: "[g]cfuv"), "n[g]fyx". */
+typedef struct Labels {
+    const char *x, *w, *y;
+} Labels;
+
+static Labels conv_labels(NstLower *c, int n, bool grouped, bool transposed)
 {
     static const char outs[] = "uvwxyz", kernel[] = "opqrst";
     const char *g = grouped ? "g" : "";
-    return nst_format(c->arena, "n%sc%.*s%.*s,%s%s%.*s->n%sf%.*s", g, n, outs, n, kernel, g, transposed ? "cf" : "fc",
-                      n, kernel, g, n, outs);
+    return (Labels){nst_format(c->arena, "n%sc%.*s%.*s", g, n, outs, n, kernel),
+                    nst_format(c->arena, "%s%s%.*s", g, transposed ? "cf" : "fc", n, kernel),
+                    nst_format(c->arena, "n%sf%.*s", g, n, outs)};
+}
+
+static const char *equation(NstLower *c, Labels l)
+{
+    return nst_format(c->arena, "%s,%s->%s", l.x, l.w, l.y);
 }
 
 /* Adds B[F] at axis 1. */
@@ -138,18 +148,49 @@ static V add_channel(NstLower *c, V y, V bias)
     return bias.i == 0 ? y : map(c, "a + b", y, along(c, bias, 1, rank(c, y)));
 }
 
-/* X[N, g*C, sp...]  W[g*F, C, k...]  ->  Y[N, g*F, o...]; any spatial rank. */
-LOWER(conv)
+/* X[N, g*C, sp...]  W[g*F, C, k...]  ->  Y[N, g*F, o...]; any spatial rank.  Integers: less their zero points, in i32; a
+ * tap in the padding contributes nothing. */
+static V convolve(NstLower *c, V x, V w, V x_zero, V w_zero)
 {
-    V x = in(c, 0), w = in(c, 1);
     int64_t g = attr_i(c, "group");
     Geometry q = {0};
-    if (!check_conv(c, x, w, g, false) || !kernel_sizes(c, w, &q) || !geometry(c, x, &q)) return;
+    if (!check_conv(c, x, w, g, false) || !kernel_sizes(c, w, &q) || !geometry(c, x, &q)) return (V){0};
     bool grouped = g > 1;
     if (grouped) x = split_axis(c, x, 1, g), w = split_axis(c, w, 0, g);
-    V y = contract(c, conv_equation(c, q.n, grouped, false), slide(c, x, 2 + grouped, &q, (V){0}), w);
-    if (grouped) y = merge_axes(c, y, 1);
-    out(c, 0, add_channel(c, y, in(c, 2)));
+    if (grouped && w_zero.i && rank(c, w_zero) == 1) w_zero = split_axis(c, w_zero, 0, g);
+    Labels l = conv_labels(c, q.n, grouped, false);
+    V view = slide(c, x, 2 + grouped, &q, (V){0});
+    V y = nst_dtype_is_float(dtype(c, x))
+              ? contract(c, equation(c, l), view, w)
+              : contract_less(c, l.x, l.w, l.y, view, x_zero, "", w, w_zero, grouped ? "gf" : "f");
+    return grouped ? merge_axes(c, y, 1) : y;
+}
+
+LOWER(conv)
+{
+    out(c, 0, add_channel(c, convolve(c, in(c, 0), in(c, 1), (V){0}, (V){0}), in(c, 2)));
+}
+
+/* A parameter of one entry, or of one an output channel. */
+static V scalar_or_channels(NstLower *c, V p)
+{
+    return p.i && rank(c, p) == 1 && is_num(c, dim(c, p, 0), 1) ? drop_axis(c, p, 0) : p;
+}
+
+LOWER(conv_integer)
+{
+    out(c, 0, convolve(c, in(c, 0), in(c, 1), scalar_or_channels(c, in(c, 2)), scalar_or_channels(c, in(c, 3))));
+}
+
+/* x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, B */
+LOWER(qlinear_conv)
+{
+    V one[9];
+    for (int k = 0; k < 9; k++) one[k] = scalar_or_channels(c, in(c, k));
+    V sum = add_channel(c, convolve(c, in(c, 0), in(c, 3), one[2], one[5]), in(c, 8));
+    V scale = map(c, "a * b / c", one[1], one[4], one[6]);
+    if (rank(c, scale) == 1) scale = along(c, scale, 1, rank(c, sum));
+    out(c, 0, quantize_to(c, map(c, "a * b", convert(c, sum, NST_F32), scale), one[7], dtype(c, in(c, 7))));
 }
 
 /* Padding of a transposed convolution: what output_shape or auto_pad ask for, else pads; more = output_padding. */
@@ -207,7 +248,7 @@ LOWER(conv_transpose)
     w = mirror(c, w);
     bool grouped = g > 1;
     if (grouped) x = split_axis(c, x, 1, g), w = split_axis(c, w, 0, g);
-    V y = contract(c, conv_equation(c, q.n, grouped, true), slide(c, x, 2 + grouped, &q, (V){0}), w);
+    V y = contract(c, equation(c, conv_labels(c, q.n, grouped, true)), slide(c, x, 2 + grouped, &q, (V){0}), w);
     if (grouped) y = merge_axes(c, y, 1);
     out(c, 0, add_channel(c, y, in(c, 2)));
 }
@@ -250,14 +291,65 @@ static V lowest(NstLower *c, NstDtype t)
                                            : 0);
 }
 
+/* Where in the whole input the largest element of each window lies: its place among the spatial ones (rows or columns
+ * first), and those of its sample and channel before it. */
+static V max_places(NstLower *c, V x, V view, const Geometry *q)
+{
+    int r = rank(c, x), vr = r + q->n;
+    D spatial = product(c, x, 2, r), shape[NST_MAX_RANK];
+    NstDtype t = dtype(c, x), args[4] = {t, NST_I64, t, NST_I64};
+    int order[MAX_SPATIAL + 2] = {0, 1};
+    bool columns = attr_i(c, "storage_order") != 0;
+    for (int k = 0; k < r; k++) shape[k] = k < 2 ? num(c, 1) : dim(c, x, columns ? r + 1 - k : k);
+    for (int k = 2; k < r; k++) order[k] = columns ? r + 1 - k : k;
+    V place = permute(c, reshape(c, nst_build_iota(c->b, spatial), r, shape), order);
+    place = slide(c, place, 2, q, number(c, NST_I64, -1));
+    if (failed(c)) return (V){0};
+    place = expand(c, place, vr, type(c, view)->shape);
+    static const char wins[] = "d >= 0 & (c > a | b < 0)";
+    NstExpr step[2] = {nst_build_formula(c->b, nst_format(c->arena, "%s ? c : a", wins), args, 4, t),
+                       nst_build_formula(c->b, nst_format(c->arena, "%s ? d : b", wins), args, 4, NST_I64)};
+    NstScalar least_value = {.f = -INFINITY};
+    NstExprs *exprs = c->b->graph->exprs;
+    NstExpr init[2] = {nst_expr_const(exprs, t, nst_scalar_convert(t, NST_F64, least_value, true)),
+                       nst_expr_int(exprs, NST_I64, -1)};
+    Axes axes = axes_from(r, vr);
+    V both[2] = {{0}}, pair[2] = {view, place};
+    if (!failed(c))
+        (void)nst_build_reduce_tuple(c->b, 2, pair, (NstCombine){2, step, step, init}, axes.n, axes.at, false, false,
+                                     both);
+    V before[2] = {along(c, nst_build_iota(c->b, dim(c, x, 0)), 0, r),
+                   along(c, nst_build_iota(c->b, dim(c, x, 1)), 1, r)};
+    return map(c, "a + (b * d + c) * e", both[1], before[0], before[1], size_value(c, dim(c, x, 1)),
+               size_value(c, spatial));
+}
+
 LOWER(max_pool)
 {
     V x = in(c, 0);
     Geometry q = {0};
-    if (wants(c, 1)) fail(c, NST_E_UNSUPPORTED, "output Indices is not supported");
     if (!pool_geometry(c, x, &q)) return;
-    V view = slide(c, x, 2, &q, lowest(c, dtype(c, x)));
+    V wide = widen(c, x), view = slide(c, x, 2, &q, lowest(c, dtype(c, x)));
     out(c, 0, reduce(c, "max(a, b)", view, axes_from(q.n + 2, 2 * q.n + 2), DROP));
+    if (wants(c, 1)) out(c, 1, max_places(c, wide, slide(c, wide, 2, &q, lowest(c, dtype(c, wide))), &q));
+}
+
+/* (sum of |x|^p)^(1/p) over each window. */
+LOWER(lp_pool)
+{
+    V x = widen(c, in(c, 0)), p = number(c, dtype(c, x), (double)attr_i(c, "p"));
+    Geometry q = {0};
+    if (!pool_geometry(c, x, &q)) return;
+    V view = slide(c, map(c, "pow(abs(a), b)", x, p), 2, &q, (V){0});
+    V sum = reduce(c, "a + b", view, axes_from(q.n + 2, 2 * q.n + 2), DROP);
+    out(c, 0, convert(c, map(c, "pow(a, 1 / b)", sum, p), dtype(c, in(c, 0))));
+}
+
+LOWER(global_lp_pool)
+{
+    V x = widen(c, in(c, 0)), p = number(c, dtype(c, x), (double)attr_i(c, "p"));
+    V sum = reduce(c, "a + b", map(c, "pow(abs(a), b)", x, p), axes_from(2, rank(c, x)), KEEP);
+    out(c, 0, convert(c, map(c, "pow(a, 1 / b)", sum, p), dtype(c, in(c, 0))));
 }
 
 /* How many elements each window averages: [1, 1, out...]. */

@@ -44,6 +44,17 @@ LOWER(dequantize)
     out(c, 0, convert(c, y, to));
 }
 
+V quantize_to(NstLower *c, V y, V zero, NstDtype to)
+{
+    bool is_signed = nst_dtype_is_signed(to);
+    int bits = nst_dtype_info(to)->bits - (is_signed ? 1 : 0);
+    double top = (double)((1 << bits) - 1), low = is_signed ? -top - 1 : 0;
+    y = map(c, "round(a)", y);
+    if (zero.i) y = map(c, "a + b", y, convert(c, zero, dtype(c, y)));
+    y = map(c, "max(min(a, b), c)", y, number(c, dtype(c, y), top), number(c, dtype(c, y), low));
+    return convert(c, convert(c, y, NST_I32), to);
+}
+
 /* round(x / scale) + zero, kept inside the type. */
 static V quantize(NstLower *c, V x, V scale, V zero, NstDtype to)
 {
@@ -52,13 +63,7 @@ static V quantize(NstLower *c, V x, V scale, V zero, NstDtype to)
         if (zero.i) y = map(c, "a + b", y, convert(c, zero, NST_F32));
         return nst_build_convert(c->b, y, to, attr_i(c, "saturate") != 0);
     }
-    bool is_signed = nst_dtype_is_signed(to);
-    int bits = nst_dtype_info(to)->bits - (is_signed ? 1 : 0);
-    double top = (double)((1 << bits) - 1), low = is_signed ? -top - 1 : 0;
-    y = map(c, "round(a)", y);
-    if (zero.i) y = map(c, "a + b", y, convert(c, zero, dtype(c, y)));
-    y = map(c, "max(min(a, b), c)", y, number(c, dtype(c, y), top), number(c, dtype(c, y), low));
-    return convert(c, convert(c, y, NST_I32), to);
+    return quantize_to(c, y, zero, to);
 }
 
 LOWER(quantize)

@@ -292,6 +292,60 @@ LOWER(space_to_depth)
     out(c, 0, merge_axes(c, merge_axes(c, x, 1), 1));
 }
 
+/* Elements above (upper 0: below) the k-th diagonal of the last two axes are 0. */
+LOWER(trilu)
+{
+    V x = in(c, 0);
+    int r = rank(c, x);
+    V k = has(c, 1) && rank(c, in(c, 1)) == 1 ? drop_axis(c, in(c, 1), 0) : in(c, 1);
+    if (r < 2) fail(c, NST_E_SHAPE, "input has rank %d, allowed: at least 2", r);
+    if (failed(c)) return;
+    V row = along(c, nst_build_iota(c->b, dim(c, x, r - 2)), r - 2, r);
+    V column = along(c, nst_build_iota(c->b, dim(c, x, r - 1)), r - 1, r);
+    V zero = number(c, dtype(c, x), 0);
+    V keep = map(c, attr_i(c, "upper") ? "b >= a + c" : "b <= a + c", row, column, k.i ? k : number(c, NST_I64, 0));
+    out(c, 0, map(c, "a ? b : c", keep, x, zero));
+}
+
+LOWER(eye_like)
+{
+    V x = in(c, 0);
+    int64_t code = attr_i(c, "dtype");
+    NstDtype t = has_attr(c, "dtype") && code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : dtype(c, x);
+    if (rank(c, x) != 2) fail(c, NST_E_SHAPE, "input has rank %d, allowed: 2", rank(c, x));
+    if (failed(c)) return;
+    V row = along(c, nst_build_iota(c->b, dim(c, x, 0)), 0, 2),
+      column = along(c, nst_build_iota(c->b, dim(c, x, 1)), 1, 2);
+    out(c, 0, convert(c, map(c, "b == a + @k", row, column), t));
+}
+
+LOWER(bit_cast)
+{
+    int64_t code = attr_i(c, "to");
+    NstDtype to = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
+    V x = in(c, 0);
+    if (to == NST_DTYPE_NONE) fail(c, NST_E_MODEL, "type %lld, allowed: 1 to 26", (long long)code);
+    if (dtype(c, x) == NST_BOOL) x = convert(c, x, NST_U8);
+    if (!failed(c)) out(c, 0, to == NST_BOOL ? map(c, "a != 0", x) : nst_build_bitcast(c->b, x, to));
+}
+
+/* Reverses the first lengths[b] entries of the time axis. */
+LOWER(reverse_sequence)
+{
+    V x = in(c, 0);
+    int r = rank(c, x), time = norm_axis(c, attr_i(c, "time_axis"), r, false);
+    int batch = norm_axis(c, attr_i(c, "batch_axis"), r, false);
+    if (time + batch != 1) fail(c, NST_E_MODEL, "time and batch axis %d and %d, allowed: 0 and 1", time, batch);
+    if (failed(c)) return;
+    V place = insert_axis(c, nst_build_iota(c->b, dim(c, x, time)), 0), length = insert_axis(c, in(c, 1), 1);
+    V from = map(c, "a < b ? b - 1 - a : a", place, length); /* [batch, time] */
+    int order[NST_MAX_RANK] = {1, 0};
+    for (int k = 2; k < r; k++) order[k] = k;
+    if (batch == 1) x = permute(c, x, order);
+    V y = nst_build_gather(c->b, x, from, 1, 1, NST_INDEX_CHECKED);
+    out(c, 0, batch == 1 ? permute(c, y, order) : y);
+}
+
 /* --- constants ------------------------------------------------------------------------------------------------- */
 
 LOWER(constant)
