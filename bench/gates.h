@@ -2,8 +2,8 @@
  *
  * Each gates_SUBJECT.c measures one subject and adds rows.  A row that stands for a share of the peak keeps its rate until
  * all is measured: the peak is the larger of the peak loops of the whole run and of the best row seen, not counting rows
- * whose work includes taps in the padding (they may lie above the peak).  Times of one
- * thread are its processor time, so that what others do on the machine counts less; times of two threads are wall time. */
+ * whose work includes taps in the padding (they may lie above the peak).  Times are wall
+ * time, but of calls of one thread over 2 ms its processor time, so that what others do on the machine counts less. */
 #ifndef NST_BENCH_GATES_H
 #define NST_BENCH_GATES_H
 

@@ -26,9 +26,9 @@ typedef struct NstBenchLimits {
                          cache */
     int min_rounds;   /* also when the time is over */
     int max_rounds;
-    bool
-        processor_time; /* samples count only the time this thread held a processor: for work of one thread on a machine
-                            that others use too */
+    /* Samples of calls over 2 ms count only the time this thread held a processor: for work of one thread on a machine that
+     * others use too. */
+    bool processor_time;
 } NstBenchLimits;
 
 /* Half a second, samples of 50 us after one warm call, 7 to 2000 rounds. */
