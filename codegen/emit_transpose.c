@@ -1,7 +1,8 @@
 /* emit_transpose.c: strided loads of a whole block as rows and a transposition in registers.
  *
  * `unroll u in 0..W { vector l in 0..W { ... x[l * stride + u] ... } }` reads a W x W block column by column.  The first
- * such load reads the W rows as vectors instead and transposes; the other iterations find their columns as loaded. */
+ * such load reads the W rows as vectors instead and transposes; the other iterations find their columns as loaded.  Of 16
+ * lanes and 8 iterations (the rows of a register tile) the block's rows are half vectors. */
 #include "codegen/emit.h"
 
 #define MAX_BLOCK 16
@@ -29,13 +30,19 @@ static bool stores_to(const NstBlock *block, NstBuf buffer)
     return false;
 }
 
+/* Elements of a block's rows: as many as lanes, or half of 16. */
+static uint32_t block_width(const NstEmit *e, int64_t trips)
+{
+    return e->lane.n == 16 && trips < 16 ? 8 : e->lane.n;
+}
+
 /* The unrolled loop around here in which the load walks adjacent elements, all of whose iterations run it. */
 static bool find_walk(NstEmit *e, const NstExprNode *node, int64_t bytes, BlockAccess *access)
 {
     for (uint32_t k = e->unrolled.n; k-- > 0;) {
         const NstUnrolled *unrolled = &e->unrolled.at[k];
         if (unrolled->scopes != e->scopes.n || unrolled->choices != e->choices) return false;
-        if (unrolled->loop->step != 1 || unrolled->trips < e->lane.n) continue;
+        if (unrolled->loop->step != 1 || unrolled->trips < block_width(e, unrolled->trips)) continue;
         NstDim kept = nst_emit_binding(e, unrolled->var)->replacement, coef;
         nst_emit_bind_replacement(e, unrolled->var, (NstDim){0});
         for (uint32_t i = 0; i < node->n_index; i++) access->index[i] = nst_emit_replace(e, node->index[i]);
@@ -119,6 +126,31 @@ static void transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
     }
 }
 
+/* Rows 0 .. 15 of eight elements: row k and row 8 + k go side by side, and both halves are transposed at once. */
+static void transpose_halves(NstEmit *e, LLVMValueRef *row)
+{
+    LLVMValueRef wide[8], pair[8], quad[8];
+    uint32_t join[16];
+    for (uint32_t k = 0; k < 16; k++) join[k] = k;
+    for (uint32_t k = 0; k < 8; k++) wide[k] = shuffle(e, row[k], row[k + 8], join, 16);
+    for (uint32_t k = 0; k < 8; k += 2) {
+        pair[k] = unpack(e, wide[k], wide[k + 1], 16, 1, false);
+        pair[k + 1] = unpack(e, wide[k], wide[k + 1], 16, 1, true);
+    }
+    for (uint32_t k = 0; k < 8; k += 4) {
+        for (uint32_t half = 0; half < 2; half++) {
+            quad[k + 2 * half] = unpack(e, pair[k + half], pair[k + half + 2], 16, 2, false);
+            quad[k + 2 * half + 1] = unpack(e, pair[k + half], pair[k + half + 2], 16, 2, true);
+        }
+    }
+    /* quad[4 * r + c] holds, in lane group g, column 4 * (g % 2) + c of rows 8 * (g / 2) + 4 * r and the next three. */
+    for (uint32_t column = 0; column < 8; column++) {
+        uint32_t from[16], group = column / 4;
+        for (uint32_t k = 0; k < 16; k++) from[k] = (k / 8 * 2 + group) * 4 + k % 4 + (k / 4 % 2 ? 16 : 0);
+        row[column] = shuffle(e, quad[column % 4], quad[4 + column % 4], from, 16);
+    }
+}
+
 /* --- the load --------------------------------------------------------------------------------------------------------- */
 
 bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value)
@@ -132,19 +164,23 @@ bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value)
     if (!find_walk(e, node, bytes, &access)) return false;
     NstDim coef, fixed;
     if (!nst_dim_linear(e->dims, access.rest, e->lane.sym, &coef, &fixed) || nst_emit_varies(e, fixed)) return false;
-    int64_t start = access.unrolled->at / n * n;
-    if (start + n > access.unrolled->trips) return false;
+    uint32_t width = block_width(e, access.unrolled->trips);
+    int64_t start = access.unrolled->at / width * width;
+    if (start + width > access.unrolled->trips) return false;
     NstDim first =
         nst_dim_add(e->dims, access.rest,
                     nst_dim_mul_const(e->dims, nst_dim_add_const(e->dims, access.unrolled->begin, start), bytes));
-    LLVMTypeRef type = nst_llvm_lanes(nst_llvm_type(e->llvm, node->type), n);
+    LLVMTypeRef type = nst_llvm_lanes(nst_llvm_type(e->llvm, node->type), width);
     LLVMValueRef row[MAX_BLOCK];
     for (uint32_t r = 0; r < n; r++) {
         NstDim at = nst_dim_subst(e->dims, first, e->lane.sym, nst_dim_const(e->dims, r));
         row[r] = nst_llvm_load(e->llvm, type, nst_emit_address(e, nst_emit_root(e, buffer), at), 1);
     }
-    transpose(e, row, n);
-    for (uint32_t c = 0; c < n; c++) {
+    if (width < n)
+        transpose_halves(e, row);
+    else
+        transpose(e, row, n);
+    for (uint32_t c = 0; c < width; c++) {
         NstLoaded loaded = {buffer, nst_dim_add_const(e->dims, first, c * bytes), node->type, NULL, {row[c], n}};
         nst_vec_push(e->arena, &e->loaded, loaded);
         if (start + c == access.unrolled->at) *value = loaded.value;
