@@ -6,7 +6,13 @@ typedef struct Position {
     NstExpr inside; /* FILL: the condition for it; none = always */
 } Position;
 
-/* The axis position an index element says, by the node's mode. */
+static bool may_be_empty(const NstLowering *lower, NstDim extent)
+{
+    return nst_dim_compare(lower->dims, extent, NST_DIM_GE, nst_dim_const(lower->dims, 1)) != NST_TRUE;
+}
+
+/* The axis position an index element says, by the node's mode.  Where the axis may be empty a clamped position is checked
+ * (it has none), and that of FILL is 0, not to be read. */
 static Position position_of(NstReading *reading, NstExpr element, NstIndexMode mode, NstDim extent, NstOrigin origin)
 {
     NstLowering *lower = reading->lower;
@@ -18,14 +24,35 @@ static Position position_of(NstReading *reading, NstExpr element, NstIndexMode m
         position.index = nst_read_let_of(reading, value, zero, extent, true, origin);
         return position;
     }
+    bool empty = may_be_empty(lower, extent);
     NstExpr none = nst_expr_int(exprs, NST_I64, 0), end = nst_expr_index(exprs, extent);
     NstExpr last = nst_expr_index(exprs, nst_dim_add_const(lower->dims, extent, -1));
     NstExpr clamped = nst_expr_binary(exprs, NST_OP_MAX, nst_expr_binary(exprs, NST_OP_MIN, value, last), none);
-    position.index = nst_read_let_of(reading, clamped, zero, extent, false, origin);
-    if (mode == NST_INDEX_FILL)
+    if (mode == NST_INDEX_FILL) {
+        NstDim hi = empty ? nst_dim_max(lower->dims, extent, nst_dim_const(lower->dims, 1)) : extent;
+        position.index = nst_read_let_of(reading, clamped, zero, hi, false, origin);
         position.inside = nst_and(exprs, nst_expr_binary(exprs, NST_OP_GE, value, none),
                                   nst_expr_binary(exprs, NST_OP_LT, value, end));
+    } else {
+        position.index = nst_read_let_of(reading, clamped, zero, extent, empty, origin);
+    }
     return position;
+}
+
+static bool is_empty(const NstLowering *lower, NstDim extent)
+{
+    return nst_dim_same(extent, nst_dim_const(lower->dims, 0));
+}
+
+/* The output of a gather, zero. */
+static void clear_output(NstLowering *lower, const NstNode *node)
+{
+    const NstType *out = nst_value_type(lower->graph, node->out[0]);
+    NstNest *nest = nst_nest_new(lower->module, "fill", node->origin);
+    NstDim *at = nst_lower_axes(lower, nest, out->rank, out->shape);
+    nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), at,
+                    nst_expr_const(lower->exprs, out->dtype, (NstScalar){0}));
+    nst_lower_add(lower, nest);
 }
 
 void nst_lower_gather(NstLowering *lower, const NstNode *node)
@@ -33,6 +60,9 @@ void nst_lower_gather(NstLowering *lower, const NstNode *node)
     const NstType *data = nst_value_type(lower->graph, node->in[0]), *index = nst_value_type(lower->graph, node->in[1]);
     const NstType *out = nst_value_type(lower->graph, node->out[0]);
     int axis = node->attr.gather.axis, batch = node->attr.gather.batch, n_picked = index->rank - batch;
+    bool by_guard = node->attr.gather.mode == NST_INDEX_FILL && may_be_empty(lower, data->shape[axis]);
+    if (by_guard) clear_output(lower, node);
+    if (by_guard && is_empty(lower, data->shape[axis])) return;
     NstNest *nest = nst_nest_new(lower->module, "gather", node->origin);
     NstReading reading = {.lower = lower, .nest = nest};
     NstDim *at = nst_lower_axes(lower, nest, out->rank, out->shape), pick[NST_MAX_RANK], from[NST_MAX_RANK];
@@ -42,7 +72,9 @@ void nst_lower_gather(NstLowering *lower, const NstNode *node)
     Position position = position_of(&reading, element, node->attr.gather.mode, data->shape[axis], node->origin);
     for (int k = 0; k < data->rank; k++) from[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
     NstExpr value = nst_read_value(&reading, node->in[0], from);
-    if (position.inside.i)
+    if (by_guard)
+        nest->store_guard = position.inside;
+    else if (position.inside.i)
         value = nst_expr_ternary(lower->exprs, NST_OP_SELECT, position.inside, value,
                                  nst_expr_const(lower->exprs, data->dtype, (NstScalar){0}));
     nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), at, value);
@@ -91,6 +123,7 @@ void nst_lower_scatter(NstLowering *lower, const NstNode *node)
     int axis = node->attr.scatter.axis, n_picked = node->attr.scatter.elementwise ? 1 : index->rank;
     NstBuf buffer = nst_lower_output(lower, node->out[0]);
     copy_data(lower, node, buffer);
+    if (node->attr.scatter.mode == NST_INDEX_FILL && is_empty(lower, data->shape[axis])) return;
     NstNest *nest = nst_nest_new(lower->module, "scatter", node->origin);
     NstReading reading = {.lower = lower, .nest = nest};
     NstDim *at = scatter_axes(lower, nest, update, axis, n_picked), to[NST_MAX_RANK];
