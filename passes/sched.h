@@ -23,6 +23,7 @@ typedef struct NstTileSchedule {
     int64_t k_block;   /* blocks of the first reduction axis inside k_outer, likewise; 0 = whole */
     int64_t col_block; /* column tiles in one block, which stays in L2 while rows pass by; 0 = all */
     bool padded;       /* column operands are packed in whole panels: reads past the last column are allowed */
+    int taps;          /* this many innermost reduction axes are written out: neighbouring rows share what they read */
     int prefetch;      /* elements of the innermost reduction axis to prefetch the packed operand ahead; 0 = none */
     NstBuf packed;     /* what to prefetch */
     uint32_t

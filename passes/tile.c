@@ -245,7 +245,11 @@ static void reduce_from(Tiler *t, NstBlock *block, const Tile *tile, uint32_t de
     }
     t->open = nst_conditions_tighten(t->w, &t->guard, open, axis.var, is_bound, t, &begin, &end);
     NstDim k;
-    block = nst_writer_loop(t->w, block, nst_dims_sym(t->dims, axis.var)->name, begin, end, 1, NST_FOR_SERIAL, 0, &k);
+    int64_t known;
+    bool written_out = (int)(t->nest->n_reduce - depth) <= t->s->taps && nst_dim_is_const(t->dims, begin, &known) &&
+                       nst_dim_is_const(t->dims, end, &known);
+    block = nst_writer_loop(t->w, block, nst_dims_sym(t->dims, axis.var)->name, begin, end, 1,
+                            written_out ? NST_FOR_UNROLL : NST_FOR_SERIAL, 0, &k);
     nst_writer_bind(t->w, axis.var, k);
     mark_bound(t, axis.var, true);
     if (t->s->prefetch && depth + 1 == t->nest->n_reduce) prefetch_ahead(t, block, tile, k);

@@ -26,6 +26,8 @@ typedef struct Choice {
 
 /* Rows of a tile where their number is known at run time only: each count up to it is code of its own. */
 enum { SYMBOLIC_ROWS = 8 };
+/* Steps of a reduction that are written out at most: code grows by a tile each. */
+enum { MOST_TAPS = 12 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
 
@@ -115,7 +117,9 @@ static void choose_tile(Choice *c)
     s->lanes = nst_target_lanes(target, vector_type(c));
     int64_t total = (c->n + s->lanes - 1) / s->lanes;
     double best = -1;
-    for (int64_t v = 1; v <= 6 && v <= total; v++)
+    /* Without a broadcast operand every tap's operand is a vector of its own: one column keeps them in registers. */
+    int64_t widest = c->c && !c->c->n_cols ? 1 : 6;
+    for (int64_t v = 1; v <= widest && v <= total; v++)
         for (int64_t r = 1; r <= (c->m_fixed ? 14 : SYMBOLIC_ROWS) && r <= c->m &&
                             r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
              r++) {
@@ -182,6 +186,21 @@ static void choose_inside(Choice *c)
         if (c->c->rows[r] != c->s->row_axis && c->c->rows[r] >= c->n_common) c->s->inside |= 1u << c->c->rows[r];
 }
 
+/* Window taps to write out: where both operands run along the columns (no operand is a broadcast), each row would load anew
+ * what its neighbour loaded for the next tap. */
+static void choose_taps(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    if (!c->c || c->c->n_cols || s->row_axis < 0) return;
+    int64_t steps = 1, extent;
+    for (int k = (int)c->nest->n_reduce - 1; k >= 0; k--) {
+        if (!nst_dim_is_const(c->module->dims, c->nest->reduce[k].extent, &extent)) return;
+        steps *= extent;
+        if (steps > MOST_TAPS) return;
+        s->taps = (int)c->nest->n_reduce - k;
+    }
+}
+
 static void choose_parallel(Choice *c)
 {
     NstTileSchedule *s = c->s;
@@ -241,6 +260,7 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     widen_skinny(&c);
     choose_inside(&c);
     choose_blocks(&c);
+    choose_taps(&c);
     if (parallel) choose_parallel(&c);
     return true;
 }
@@ -254,10 +274,10 @@ void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
     nst_text_add(
         text,
         "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d k_outer=%d k_block=%lld col_block=%lld padded=%d "
-        "prefetch=%d inside=%u parallel=%s parallel_axis=%d row_chunks=%d",
+        "prefetch=%d taps=%d inside=%u parallel=%s parallel_axis=%d row_chunks=%d",
         s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->k_outer, (long long)s->k_block,
-        (long long)s->col_block, s->padded, s->prefetch, s->inside, parallel_names[s->parallel], s->parallel_axis,
-        s->row_chunks);
+        (long long)s->col_block, s->padded, s->prefetch, s->taps, s->inside, parallel_names[s->parallel],
+        s->parallel_axis, s->row_chunks);
 }
 
 typedef struct Field {
@@ -267,11 +287,11 @@ typedef struct Field {
 
 NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *s)
 {
-    int64_t v[13] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0};
-    const Field fields[] = {{"row_axis", &v[0]},   {"col_axis", &v[1]}, {"rows", &v[2]},    {"vectors", &v[3]},
-                            {"lanes", &v[4]},      {"k_outer", &v[5]},  {"k_block", &v[6]}, {"col_block", &v[7]},
-                            {"padded", &v[8]},     {"prefetch", &v[9]}, {"inside", &v[10]}, {"parallel_axis", &v[11]},
-                            {"row_chunks", &v[12]}};
+    int64_t v[14] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0};
+    const Field fields[] = {{"row_axis", &v[0]},    {"col_axis", &v[1]}, {"rows", &v[2]},    {"vectors", &v[3]},
+                            {"lanes", &v[4]},       {"k_outer", &v[5]},  {"k_block", &v[6]}, {"col_block", &v[7]},
+                            {"padded", &v[8]},      {"prefetch", &v[9]}, {"inside", &v[10]}, {"parallel_axis", &v[11]},
+                            {"row_chunks", &v[12]}, {"taps", &v[13]}};
     *s = (NstTileSchedule){0};
     NST_CHECK(ctx, strncmp(text, "tile", 4) == 0, NST_E_PARSE, "a schedule starts with 'tile', not '%.16s'", text);
     for (const char *p = text + 4; *p;) {
@@ -297,6 +317,7 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
     s->row_axis = (int)v[0], s->col_axis = (int)v[1], s->rows = (int)v[2], s->vectors = (int)v[3], s->lanes = (int)v[4];
     s->k_outer = (int)v[5], s->k_block = v[6], s->col_block = v[7], s->padded = v[8] != 0, s->prefetch = (int)v[9];
     s->inside = (uint32_t)v[10], s->parallel_axis = (int)v[11], s->row_chunks = (int)v[12];
+    s->taps = (int)v[13];
     NST_CHECK(ctx, s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->rows * s->vectors <= 64, NST_E_PARSE,
               "schedule tile %d x %d x %d: rows, vectors and lanes are at least 1, rows x vectors at most 64", s->rows,
               s->vectors, s->lanes);
