@@ -153,11 +153,43 @@ static bool has_gather(NstEmit *e, LLVMTypeRef element)
     return LLVMGetIntTypeWidth(element) == 32 || LLVMGetIntTypeWidth(element) == 64;
 }
 
+/* Bytes of a 32- or 64-bit element. */
+static int64_t element_bytes(LLVMTypeRef element)
+{
+    LLVMTypeKind kind = LLVMGetTypeKind(element);
+    if (kind == LLVMFloatTypeKind) return 4;
+    return kind == LLVMDoubleTypeKind ? 8 : LLVMGetIntTypeWidth(element) / 8;
+}
+
+/* All lanes' elements by one masked load and a shuffle, where they lie within one vector of each other; NULL if not. */
+static LLVMValueRef load_near(NstEmit *e, LLVMTypeRef element, const LaneOffsets *offsets)
+{
+    uint32_t n = e->lane.n;
+    int64_t first = offsets->fixed[0], bytes = element_bytes(element);
+    if (!offsets->is_fixed || e->lane.mask || !has_gather(e, element)) return NULL;
+    for (uint32_t k = 1; k < n; k++) first = offsets->fixed[k] < first ? offsets->fixed[k] : first;
+    LLVMValueRef used[256], from[256];
+    for (uint32_t k = 0; k < n; k++) used[k] = nst_llvm_int(e->llvm->i1, 0);
+    for (uint32_t k = 0; k < n; k++) {
+        int64_t at = offsets->fixed[k] - first;
+        if (at % bytes != 0 || at / bytes >= n) return NULL;
+        used[at / bytes] = nst_llvm_int(e->llvm->i1, 1);
+        from[k] = int_arg(e, at / bytes);
+    }
+    LLVMTypeRef type = nst_llvm_lanes(element, n), overload[2] = {type, e->llvm->ptr};
+    LLVMValueRef place = nst_llvm_offset_const(e->llvm, offsets->base, first);
+    LLVMValueRef arg[4] = {place, int_arg(e, 1), LLVMConstVector(used, n), LLVMConstNull(type)};
+    LLVMValueRef loaded = nst_llvm_intrinsic(e->llvm, "llvm.masked.load", overload, 2, arg, 4);
+    return LLVMBuildShuffleVector(e->llvm->builder, loaded, LLVMGetPoison(type), LLVMConstVector(from, n), "");
+}
+
 static LLVMValueRef gather(NstEmit *e, LLVMTypeRef element, uint32_t root, NstDim at)
 {
     LLVMTypeRef type = nst_llvm_lanes(element, e->lane.n);
     LaneOffsets offsets;
     split_lanes(e, root, at, &offsets);
+    LLVMValueRef near = load_near(e, element, &offsets);
+    if (near) return near;
     if (e->lane.mask || (has_gather(e, element) && !offsets.is_fixed)) {
         LLVMTypeRef overload[2] = {type, nst_llvm_lanes(e->llvm->ptr, e->lane.n)};
         LLVMValueRef mask = e->lane.mask ? e->lane.mask : nst_llvm_int(nst_llvm_lanes(e->llvm->i1, e->lane.n), 1);

@@ -59,7 +59,7 @@ static int axis_of_output(LayoutPass *p, const NstNestOut *out, NstSym var)
     return -1;
 }
 
-/* The axis of a product with weights to lay out last: of the weights alone, else of both operands; -1: leave it. */
+/* The axis of a product with weights to lay out last: the longest of the weights alone, else one of both operands; -1: none. */
 static int wanted_axis(LayoutPass *p, const NstNest *nest)
 {
     NstContraction c;
@@ -68,10 +68,16 @@ static int wanted_axis(LayoutPass *p, const NstNest *nest)
     if (a_constant == b_constant) return -1;
     NstExpr weights = a_constant ? c.a : c.b, data = a_constant ? c.b : c.a;
     int alone = -1, shared = -1, others = 0;
+    int64_t widest = 0;
     for (uint32_t k = 0; k < nest->n_axes; k++) {
         bool in_weights = nst_expr_uses_sym(p->module->exprs, weights, nest->axis[k].var);
         bool in_data = nst_expr_uses_sym(p->module->exprs, data, nest->axis[k].var);
-        if (in_weights && !in_data) alone = (int)k;
+        int64_t extent;
+        if (!nst_dim_is_const(p->dims, nest->axis[k].extent, &extent)) extent = 1;
+        if (in_weights && !in_data && extent >= widest) {
+            alone = (int)k;
+            widest = extent;
+        }
         if (in_weights && in_data) shared = (int)k;
         others += !in_weights;
     }

@@ -16,6 +16,7 @@ static void prepare(NstModule *module, uint32_t at)
     NstGroup *group = module->groups.at[at];
     NstNest *nest = group->items.at[0].nest;
     NstTileSchedule *schedule = NST_NEW(module->arena, NstTileSchedule);
+    nst_merge_groups(module, nest);
     if (!nst_tile_schedule_choose(module, nest, 0, true, schedule)) return;
     /* Padding along the vector axis: lanes differ, which columns with masks say (rows.c). */
     if (nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;

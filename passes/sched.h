@@ -42,6 +42,9 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
 bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
                               NstTileSchedule *schedule);
 
+/* One column axis for narrow groups of columns that lie side by side (merge_groups.c); false if the nest has none. */
+bool nst_merge_groups(NstModule *module, NstNest *nest);
+
 typedef struct NstPacked {
     NstNest *nest; /* fills the packed buffer; NULL: nothing was packed */
     NstBuf buffer;

@@ -43,6 +43,16 @@ static const char depthwise[] =
     "  %c = contract \"ncyxuv,cuv->ncyx\" %v, %w : f32[1, 20, 5, 5]\n"
     "  return c = %c\n}\n";
 
+static const char grouped[] =
+    "graph grouped(x: f32[1, 24, 9, 9]) {\n"
+    "  %g = reshape %x : f32[1, 6, 4, 9, 9]\n"
+    "  %w = const f32[6, 4, 4, 3, 3] seed 1\n"
+    "  %v = window [axis 3 size 3 stride 1 dilation 1 pad 1, 1; axis 4 size 3 stride 1 dilation 1 pad 1, 1] %g : "
+    "f32[1, 6, 4, 9, 9, 3, 3]\n"
+    "  %c = contract \"ngcyxuv,gfcuv->ngfyx\" %v, %w : f32[1, 6, 4, 9, 9]\n"
+    "  %y = reshape %c : f32[1, 24, 9, 9]\n"
+    "  return y = %y\n}\n";
+
 static ModuleRun check(const char *text, NstTargetLevel level)
 {
     NstTarget target = support_target(level);
@@ -81,4 +91,17 @@ Test(layout, depthwise_reads_and_writes_channels_last)
     ModuleRun run = check(depthwise, NST_TARGET_AVX512);
     cr_assert_eq(run.n_kernels, 3, "copy in, product, copy out: %u", run.n_kernels);
     cr_assert_eq(buffers_with_innermost(&run, 1), 2);
+}
+
+Test(layout, narrow_groups_become_one_column_axis)
+{
+    check(grouped, NST_TARGET_AVX512);
+    check(grouped, NST_TARGET_AVX2);
+    NstTarget host;
+    nst_target_host(&host);
+    if (host.level < NST_TARGET_AVX2) return;
+    ModuleCase test = {.text = grouped, .seed = 5};
+    ModuleRun expected = support_run_module(&ctx, &test, &host, NULL, 0);
+    ModuleRun compiled = support_run_module(&ctx, &test, &host, NULL, 2);
+    support_same_results(&expected, &compiled, "compiled");
 }
