@@ -7,9 +7,11 @@
  * - Indices and bounds are NstDim expressions over size symbols and INDEX symbols (loop variables, index-lets).
  * - A statement's expressions are evaluated completely, in scalar.def's semantics, before it stores.
  * - `for` runs begin <= var < end by step.  SERIAL in order.  UNROLL: constant trip count, one copy of the body an
- *   iteration.  VECTOR: at most `width` iterations, executed as lanes of one vector statement by statement; lanes at or past
- *   `end` are off (no load, no store, register lanes keep their value).  The body of a vector loop holds no SERIAL loop
- *   whose bounds depend on the lane, no PARALLEL loop, no other VECTOR loop.
+ *   iteration.  VECTOR: at most `width` iterations, executed as lanes of one vector statement by statement: a statement is
+ *   evaluated for all lanes before it stores for any; lanes at or past `end` are off (no load, no store, register lanes
+ *   keep their value), and so are, inside an if, the lanes of the other branch.  The body of a vector loop holds no SERIAL
+ *   loop whose bounds depend on the lane, no PARALLEL loop, no other VECTOR loop, no while, barrier, call or alloc of memory;
+ *   what it stores is indexed by the lane.  `break` leaves the while around it; only ifs may stand between.
  * - PARALLEL: iterations are independent.  They are dealt to the kernel's threads in contiguous balanced ranges.  A loop,
  *   while or if that contains a parallel loop or a barrier runs on every thread; any other statement outside parallel loops
  *   runs on thread 0 only, except let / index-let (all threads) and alloc (per space).  There is no implied barrier

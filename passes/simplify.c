@@ -203,7 +203,9 @@ static NstBlock hoist_from(NstKernel *kernel, NstFor *loop)
     nst_map_init(&h.inner_sym, kernel->arena);
     nst_map_init(&h.inner_let, kernel->arena);
     nst_map_init(&h.touched, kernel->arena);
-    h.loads = nst_dim_compare(kernel->dims, loop->begin, NST_DIM_LT, loop->end) == NST_TRUE;
+    int64_t least, most;
+    nst_dim_bounds(kernel->dims, nst_dim_sub(kernel->dims, loop->end, loop->begin), &least, &most);
+    h.loads = least >= 1; /* it runs */
     nst_map_put(&h.inner_sym, loop->var.i, 1);
     nst_block_visit(&loop->body, note_defined, &h);
     for (uint32_t k = 0; k < loop->body.n;) {

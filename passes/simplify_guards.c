@@ -222,7 +222,9 @@ static void do_for(Guards *g, NstStmt *stmt, NstBlock *out)
 {
     NstFor *loop = &stmt->u.loop;
     NstDims *dims = g->dims;
-    if (nst_dim_compare(dims, loop->begin, NST_DIM_GE, loop->end) == NST_TRUE) {
+    int64_t least, most; /* bounds are cheap; proofs for every loop were a seventh of compile time (2026-11-29) */
+    nst_dim_bounds(dims, nst_dim_sub(dims, loop->end, loop->begin), &least, &most);
+    if (most <= 0) {
         g->changed = true;
         return;
     }
@@ -238,9 +240,8 @@ static void do_for(Guards *g, NstStmt *stmt, NstBlock *out)
         g->changed = true;
         return;
     }
-    NstDim length = nst_dim_sub(dims, loop->end, loop->begin);
-    bool once = nst_dim_compare(dims, length, NST_DIM_GE, nst_dim_const(dims, 1)) == NST_TRUE &&
-                nst_dim_compare(dims, length, NST_DIM_LE, nst_dim_const(dims, loop->step)) == NST_TRUE;
+    nst_dim_bounds(dims, nst_dim_sub(dims, loop->end, loop->begin), &least, &most); /* it may be narrower now */
+    bool once = least >= 1 && most <= loop->step;
     if (outer.i != 0) {
         NstStmt *branch = nst_stmt_if(g->kernel, outer);
         branch->origin = stmt->origin;
