@@ -9,7 +9,12 @@
 #include "passes/guard.h"
 #include "passes/sched.h"
 
-#define MAX_STATES        8
+#define MAX_STATES 8
+/* Rows not taken part in at the ends of a tile. */
+typedef struct RowsLeftOut {
+    int first, last;
+} RowsLeftOut;
+
 #define MAX_UNROLLED_TAPS 11 /* widest window whose taps are written out at a border */
 
 typedef struct Tiler {
@@ -20,8 +25,10 @@ typedef struct Tiler {
     const NstTileSchedule *s;
     uint32_t n_common;
     NstConditions guard;
-    NstConditionSet open; /* conditions not yet taken care of by a loop bound or an if */
-    bool *bound;          /* by symbol of the nest's axes: already a loop or fixed */
+    NstConditionSet open;  /* conditions not yet taken care of by a loop bound or an if */
+    RowsLeftOut left_out;  /* of the tile, in the version being written */
+    NstConditionSet split; /* row conditions for whose taps two versions were written */
+    bool *bound;           /* by symbol of the nest's axes: already a loop or fixed */
     uint32_t n_bound;
     NstDim col_lo, col_hi; /* column tiles of the current block; col_hi none: all */
     bool *unroll;          /* by reduction axis: taps written out in border tiles */
@@ -87,14 +94,21 @@ static Lanes open_lanes(Tiler *t, NstBlock *block, const Tile *tile, NstDim i, b
     return open;
 }
 
-/* Opens the unrolled loop over the tile's rows and binds the row axis. */
-static NstBlock *open_rows(Tiler *t, NstBlock *block, const Tile *tile, NstDim *i)
+/* Opens the unrolled loop over the tile's rows but those left out, and binds the row axis. */
+static NstBlock *open_rows_between(Tiler *t, NstBlock *block, const Tile *tile, RowsLeftOut left_out, NstDim *i)
 {
-    *i = constant(t, 0);
-    if (tile->rows > 1)
-        block = nst_writer_loop(t->w, block, "i", constant(t, 0), constant(t, tile->rows), 1, NST_FOR_UNROLL, 0, i);
+    int end = tile->rows - left_out.last;
+    *i = constant(t, left_out.first);
+    if (end - left_out.first > 1)
+        block =
+            nst_writer_loop(t->w, block, "i", constant(t, left_out.first), constant(t, end), 1, NST_FOR_UNROLL, 0, i);
     if (t->s->row_axis >= 0) nst_writer_bind(t->w, row_axis(t).var, nst_dim_add(t->dims, tile->row, *i));
     return block;
+}
+
+static NstBlock *open_rows(Tiler *t, NstBlock *block, const Tile *tile, NstDim *i)
+{
+    return open_rows_between(t, block, tile, (RowsLeftOut){0, 0}, i);
 }
 
 static void bind_states(Tiler *t, const NstDim *index)
@@ -175,7 +189,7 @@ static void step_rows(Tiler *t, NstBlock *block, const Tile *tile)
         if (tile->border)
             nst_writer_bind(t->w, row_axis(t).var, nst_dim_add_const(t->dims, tile->row, r));
         else
-            rows = open_rows(t, block, tile, &i);
+            rows = open_rows_between(t, block, tile, t->left_out, &i);
         NstExpr guard = nst_conditions_now(t->w, &t->guard, t->open, true);
         const NstExprNode *known = guard.i ? nst_expr(t->w->module->exprs, guard) : NULL;
         if (known && known->op == NST_OP_CONST && !known->imm.i) continue;
@@ -205,6 +219,45 @@ static void prefetch_ahead(Tiler *t, NstBlock *block, const Tile *tile, NstDim k
     }
 }
 
+/* e at its least over the taps of reduction axes not bound yet: false if it cannot be said. */
+static bool least_over_taps(Tiler *t, NstDim *e)
+{
+    for (uint32_t k = 0; k < t->nest->n_reduce; k++) {
+        NstDim coef, rest;
+        int64_t c;
+        NstAxis axis = t->nest->reduce[k];
+        if (!nst_dim_uses(t->dims, *e, axis.var) || is_bound(t, axis.var)) continue;
+        if (!nst_dim_linear(t->dims, *e, axis.var, &coef, &rest) || !nst_dim_is_const(t->dims, coef, &c)) return false;
+        NstDim at = c >= 0 ? constant(t, 0) : nst_dim_add_const(t->dims, axis.extent, -1);
+        *e = nst_dim_add(t->dims, rest, nst_dim_mul_const(t->dims, at, c));
+    }
+    return true;
+}
+
+/* The open conditions on rows that a tile inside the borders keeps for all its rows and taps; *inside says at run time that it
+ * does.  The empty set: there are none, or one cannot be said. */
+static NstConditionSet row_conditions(Tiler *t, NstDim first, int rows, NstExpr *inside)
+{
+    NstExprs *exprs = t->w->module->exprs;
+    NstConditionSet set = 0;
+    NstSym x = row_axis(t).var;
+    *inside = (NstExpr){0};
+    for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
+        NstDim e = t->guard.nonnegative.at[k];
+        if (!nst_condition_in(t->open, k) || !nst_dim_uses(t->dims, e, x)) continue;
+        if (!least_over_taps(t, &e)) return 0;
+        for (int at = 0; at < 2; at++) {
+            NstDim row = nst_dim_add_const(t->dims, first, at ? rows - 1 : 0);
+            NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, row));
+            NstExpr holds =
+                nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, place), nst_expr_int(exprs, NST_I64, 0));
+            *inside = inside->i ? nst_expr_binary(exprs, NST_OP_AND, *inside, holds) : holds;
+        }
+        set |= (NstConditionSet)1 << k;
+    }
+    return set;
+}
+
 static void reduce_from(Tiler *t, NstBlock *block, const Tile *tile, uint32_t depth);
 
 static void unrolled_taps(Tiler *t, NstBlock *block, const Tile *tile, uint32_t depth, int64_t taps)
@@ -215,6 +268,52 @@ static void unrolled_taps(Tiler *t, NstBlock *block, const Tile *tile, uint32_t 
         mark_bound(t, var, true);
         reduce_from(t, block, tile, depth + 1);
     }
+}
+
+/* The conditions on rows that only bound reduction axes take part in. */
+static NstConditionSet decided_by_taps(Tiler *t)
+{
+    NstConditionSet set = 0;
+    for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
+        NstDim e = t->guard.nonnegative.at[k];
+        bool decided = nst_condition_in(t->open & ~t->split, k) && nst_dim_uses(t->dims, e, row_axis(t).var);
+        for (uint32_t a = 0; a < t->nest->n_reduce && decided; a++)
+            decided = !nst_dim_uses(t->dims, e, t->nest->reduce[a].var) || is_bound(t, t->nest->reduce[a].var);
+        set |= (NstConditionSet)decided << k;
+    }
+    return set;
+}
+
+/* Rows left out at the ends of a tile, a version each; a window shifted by one loses one row there. */
+static const RowsLeftOut rows_left_out[] = {{0, 0}, {1, 0}, {0, 1}};
+
+/* What follows once a tap is chosen, in versions: all rows of the tile keep their conditions at this tap, all but one at an end,
+ * else each row is asked.  (That all but the first keep them and not all do, says that the first does not.) */
+static void reduce_tap(Tiler *t, NstBlock *block, const Tile *tile, uint32_t depth)
+{
+    const NstConditionSet open = t->open, split = t->split;
+    NstConditionSet set = 0;
+    if (!tile->border && t->s->row_axis >= 0 && depth < t->nest->n_reduce) set = decided_by_taps(t);
+    for (size_t v = 0; v < sizeof rows_left_out / sizeof *rows_left_out && set; v++) {
+        int first = rows_left_out[v].first, rows = tile->rows - first - rows_left_out[v].last;
+        NstExpr inside = {0};
+        if (rows < 1) continue;
+        t->open = set;
+        set = row_conditions(t, nst_dim_add_const(t->dims, tile->row, first), rows, &inside);
+        t->open = open;
+        if (!set) break;
+        NstStmt *branch = nst_stmt_if(t->w->kernel, inside);
+        nst_block_add(t->w->kernel, block, branch);
+        t->open = open & ~set;
+        t->left_out = rows_left_out[v];
+        reduce_from(t, &branch->u.branch.then, tile, depth);
+        t->left_out = rows_left_out[0];
+        t->open = open;
+        t->split = split | set;
+        block = &branch->u.branch.otherwise;
+    }
+    reduce_from(t, block, tile, depth);
+    t->split = split;
 }
 
 /* The reduction loops from axis `depth` inward; axes that are block loops are bound already. */
@@ -253,7 +352,7 @@ static void reduce_from(Tiler *t, NstBlock *block, const Tile *tile, uint32_t de
     nst_writer_bind(t->w, axis.var, k);
     mark_bound(t, axis.var, true);
     if (t->s->prefetch && depth + 1 == t->nest->n_reduce) prefetch_ahead(t, block, tile, k);
-    reduce_from(t, block, tile, depth + 1);
+    reduce_tap(t, block, tile, depth + 1);
     mark_bound(t, axis.var, false);
     t->open = open;
 }
@@ -414,50 +513,11 @@ static NstDim equals(Tiler *t, NstDim dim, int64_t value)
     return nst_dim_max(t->dims, constant(t, 0), nst_dim_sub(t->dims, constant(t, 1), distance));
 }
 
-/* e at its least over the taps of the reduction axes that share a condition with the rows: false if it cannot be said. */
-static bool least_over_taps(Tiler *t, NstDim *e)
-{
-    for (uint32_t k = 0; k < t->nest->n_reduce; k++) {
-        NstDim coef, rest;
-        int64_t c;
-        NstAxis axis = t->nest->reduce[k];
-        if (!nst_dim_uses(t->dims, *e, axis.var)) continue;
-        if (!nst_dim_linear(t->dims, *e, axis.var, &coef, &rest) || !nst_dim_is_const(t->dims, coef, &c)) return false;
-        NstDim at = c >= 0 ? constant(t, 0) : nst_dim_add_const(t->dims, axis.extent, -1);
-        *e = nst_dim_add(t->dims, rest, nst_dim_mul_const(t->dims, at, c));
-    }
-    return true;
-}
-
-/* The open conditions on rows that a tile inside the borders keeps for all its rows and taps; *inside says at run time that it
- * does.  The empty set: there are none, or one cannot be said. */
-static NstConditionSet row_conditions(Tiler *t, const RowTile *tile, NstExpr *inside)
-{
-    NstExprs *exprs = t->w->module->exprs;
-    NstConditionSet set = 0;
-    NstSym x = row_axis(t).var;
-    *inside = (NstExpr){0};
-    for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
-        NstDim e = t->guard.nonnegative.at[k];
-        if (!nst_condition_in(t->open, k) || !nst_dim_uses(t->dims, e, x)) continue;
-        if (!least_over_taps(t, &e)) return 0;
-        for (int at = 0; at < 2; at++) {
-            NstDim row = nst_dim_add_const(t->dims, tile->row, at ? tile->rows - 1 : 0);
-            NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, row));
-            NstExpr holds =
-                nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, place), nst_expr_int(exprs, NST_I64, 0));
-            *inside = inside->i ? nst_expr_binary(exprs, NST_OP_AND, *inside, holds) : holds;
-        }
-        set |= (NstConditionSet)1 << k;
-    }
-    return set;
-}
-
 /* A tile at a place known at run time only: without conditions on its rows where it is inside, with them at a border. */
 static void inner_or_border(Tiler *t, NstBlock *block, const RowTile *tile)
 {
     NstExpr inside;
-    NstConditionSet open = t->open, set = row_conditions(t, tile, &inside);
+    NstConditionSet open = t->open, set = row_conditions(t, tile->row, tile->rows, &inside);
     if (!set) {
         column_tiles(t, block, tile);
         return;
