@@ -290,6 +290,31 @@ static void put_longest_first(Rows *r)
     nest->axis[r->n_common] = first;
 }
 
+/* How far the address moves with sym where no clamp holds it; false if that is not constant. */
+static bool free_stride(NstDims *dims, NstDim at, NstSym sym, int64_t *stride)
+{
+    const NstDimNode *node = nst_dim_node(dims, at);
+    int64_t part;
+    *stride = 0;
+    if (!nst_dim_uses(dims, at, sym)) return true;
+    switch (node->op) {
+    case NST_DIM_SYM: *stride = 1; return true;
+    case NST_DIM_SUM:
+        for (uint32_t k = 0; k < node->n; k++) {
+            if (!free_stride(dims, node->arg[k], sym, &part)) return false;
+            *stride += node->coef[k] * part;
+        }
+        return true;
+    case NST_DIM_MIN:
+    case NST_DIM_MAX: {
+        bool first = nst_dim_uses(dims, node->arg[0], sym);
+        return (!first || !nst_dim_uses(dims, node->arg[1], sym)) &&
+               free_stride(dims, node->arg[first ? 0 : 1], sym, stride);
+    }
+    default: return false;
+    }
+}
+
 /* Puts the axis along which loads are adjacent that are apart along the last one before it.  Elements of 4 bytes: what code
  * generation turns in registers. */
 static bool turn_axes(Rows *r)
@@ -303,9 +328,9 @@ static bool turn_axes(Rows *r)
         int64_t stride;
         NstDim at = t.address.at[k];
         if (t.stored.at[k] || !nst_dim_uses(r->dims, at, last)) continue;
-        if (nst_stride(r->dims, at, last, &stride) && stride == 1) continue;
+        if (free_stride(r->dims, at, last, &stride) && stride == 1) continue;
         for (uint32_t a = r->n_common; a + 1 < nest->n_axes; a++) {
-            if (!nst_stride(r->dims, at, nest->axis[a].var, &stride) || stride != 1) continue;
+            if (!free_stride(r->dims, at, nest->axis[a].var, &stride) || stride != 1) continue;
             NstAxis axis = nest->axis[a];
             for (uint32_t i = a; i + 2 < nest->n_axes; i++) nest->axis[i] = nest->axis[i + 1];
             nest->axis[nest->n_axes - 2] = axis;
