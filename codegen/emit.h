@@ -40,6 +40,11 @@ typedef struct NstScope {
     NstDim begin;
     int64_t step;
     bool has_cursors; /* no loop inside: addresses that run with var get a cursor */
+    const NstBlock *body;
+    bool is_sure;       /* runs at least once */
+    uint8_t *unchanged; /* by NstBuf.i: 1: no iteration changes the buffer or stops; 2: one may; 0: not looked yet */
+    int hoisted;        /* loads moved before it */
+    int free_registers; /* for such loads, plus 1; 0: not counted yet */
     NST_VEC(NstCursor) cursors;
     NST_VEC(NstDim) strides; /* distances between addresses that share a cursor, each in a register */
     NstMap known;            /* key of a value -> index in values */
@@ -195,6 +200,19 @@ LLVMValueRef nst_emit_address(NstEmit *e, uint32_t root, NstDim bytes);
 void nst_emit_step_cursors(NstEmit *e, LLVMBasicBlockRef latch);
 /* Lanes below `count` (a private dim), kept in count's scope. */
 LLVMValueRef nst_emit_lane_mask(NstEmit *e, NstDim count, uint32_t lanes);
+/* The outermost loop (number of its scope, 0: none) that a load which stands here can be moved before: all loops from it in run at
+ * least once, do it in every iteration, and change neither `at` (lane 0's place) nor the buffer. */
+uint32_t nst_emit_hoist_loop(NstEmit *e, NstBuf buffer, NstDim at);
+/* Whether registers are left for one more. */
+bool nst_emit_may_hoist(NstEmit *e, uint32_t loop);
+/* A load that was moved before the loop; NULL if it was not yet. */
+LLVMValueRef nst_emit_find_hoisted(NstEmit *e, uint32_t loop, NstBuf buffer, NstDtype type, NstDim at);
+/* Moves the builder before the loop, gives the block to come back to; back, and notes the value loaded there. */
+LLVMBasicBlockRef nst_emit_enter_before(NstEmit *e, uint32_t loop);
+void nst_emit_leave_before(NstEmit *e, LLVMBasicBlockRef here, uint32_t loop, NstBuf buffer, NstDtype type, NstDim at,
+                           LLVMValueRef value);
+/* Whether statements of the block store to the buffer, or may through a call or another thread. */
+bool nst_emit_stores_to(const NstBlock *block, NstBuf buffer);
 /* A field of NstKernelArgs, loaded once in the entry block. */
 LLVMValueRef nst_emit_argument(NstEmit *e, size_t offset, LLVMTypeRef type);
 

@@ -176,6 +176,8 @@ static void counted_loop(NstEmit *e, const NstFor *loop, NstSym var, NstDim begi
     scope->begin = begin;
     scope->step = loop->step;
     scope->has_cursors = !has_inner_loop(&loop->body);
+    scope->body = &loop->body;
+    scope->is_sure = !guarded;
     LLVMValueRef counter = LLVMBuildPhi(builder, e->llvm->i64, "");
     LLVMAddIncoming(counter, &first, &frame.before, 1);
     nst_emit_bind_value(e, var, counter);

@@ -249,6 +249,24 @@ static NstLanes *find_loaded(NstEmit *e, NstBuf buffer, NstDim at, NstDtype type
     return NULL;
 }
 
+/* A load at one place or of whole vectors; moved before the loops in which it does not change. */
+static LLVMValueRef load_simple(NstEmit *e, const NstExprNode *node, Pattern pattern, NstDim at, NstDim first)
+{
+    NstBuf buffer = {node->ref};
+    LLVMTypeRef element = nst_llvm_storage_type(e->llvm, node->type);
+    uint32_t root = nst_emit_root(e, buffer), loop = 0;
+    if (pattern == PATTERN_SAME || !e->lane.mask) loop = nst_emit_hoist_loop(e, buffer, first);
+    LLVMValueRef value = loop ? nst_emit_find_hoisted(e, loop, buffer, node->type, at) : NULL;
+    if (value) return value;
+    if (loop && !nst_emit_may_hoist(e, loop)) loop = 0;
+    LLVMBasicBlockRef here = loop ? nst_emit_enter_before(e, loop) : NULL;
+    LLVMValueRef place = nst_emit_address(e, root, first);
+    value = pattern == PATTERN_SAME ? nst_llvm_load(e->llvm, element, place, 1) : load_vector(e, element, place);
+    value = from_storage(e, node->type, value);
+    if (loop) nst_emit_leave_before(e, here, loop, buffer, node->type, at, value);
+    return value;
+}
+
 NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
 {
     NstLanes transposed;
@@ -267,23 +285,17 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
     NstLanes *known = find_loaded(e, buffer, at, node->type, varies);
     if (known) return *known;
     check_bounds(e, buffer, index, bytes / bytes_of(e, buffer));
-    LLVMTypeRef element = nst_llvm_storage_type(e->llvm, node->type);
     Pattern pattern = pattern_of(e, at, bytes, &first);
-    uint32_t root = nst_emit_root(e, buffer);
-    LLVMValueRef stored;
-    if (pattern == PATTERN_SAME)
-        stored = nst_llvm_load(e->llvm, element, nst_emit_address(e, root, first), 1);
-    else if (pattern == PATTERN_NEXT)
-        stored = load_vector(e, element, nst_emit_address(e, root, first));
-    else if (nst_emit_transposed(e, node, &transposed))
+    LLVMValueRef value;
+    if (pattern != PATTERN_ANY) {
+        value = load_simple(e, node, pattern, at, first);
+    } else if (nst_emit_transposed(e, node, &transposed)) {
         return transposed;
-    else
-        stored = gather(e, element, root, at);
-    NstLoaded loaded = {buffer,
-                        at,
-                        node->type,
-                        varies ? e->lane.mask : NULL,
-                        {from_storage(e, node->type, stored), varies ? e->lane.n : 1}};
+    } else {
+        LLVMTypeRef element = nst_llvm_storage_type(e->llvm, node->type);
+        value = from_storage(e, node->type, gather(e, element, nst_emit_root(e, buffer), at));
+    }
+    NstLoaded loaded = {buffer, at, node->type, varies ? e->lane.mask : NULL, {value, varies ? e->lane.n : 1}};
     nst_vec_push(e->arena, &e->loaded, loaded);
     return loaded.value;
 }

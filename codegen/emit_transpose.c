@@ -14,22 +14,6 @@ typedef struct BlockAccess {
     NstDim index[NST_MAX_RANK];
 } BlockAccess;
 
-static bool stores_to(const NstBlock *block, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < block->n; k++) {
-        const NstStmt *stmt = block->at[k];
-        if (stmt->kind == NST_STMT_CALL || stmt->kind == NST_STMT_BARRIER || stmt->kind == NST_STMT_WHILE) return true;
-        if (stmt->kind == NST_STMT_FOR && stores_to(&stmt->u.loop.body, buffer)) return true;
-        if (stmt->kind == NST_STMT_IF &&
-            (stores_to(&stmt->u.branch.then, buffer) || stores_to(&stmt->u.branch.otherwise, buffer)))
-            return true;
-        if (stmt->kind != NST_STMT_STORE) continue;
-        for (uint32_t t = 0; t < stmt->u.store.n_targets; t++)
-            if (stmt->u.store.target[t].buffer.i == buffer.i) return true;
-    }
-    return false;
-}
-
 /* Elements of a block's rows: as many as lanes, or half of 16. */
 static uint32_t block_width(const NstEmit *e, int64_t trips)
 {
@@ -52,7 +36,7 @@ static bool find_walk(NstEmit *e, const NstExprNode *node, int64_t bytes, BlockA
         if (!nst_dim_linear(e->dims, at, unrolled->var, &coef, &access->rest)) continue;
         if (!nst_dim_is_const(e->dims, coef, &step) || step != bytes) continue;
         access->unrolled = unrolled;
-        return !stores_to(&unrolled->loop->body, (NstBuf){node->ref});
+        return !nst_emit_stores_to(&unrolled->loop->body, (NstBuf){node->ref});
     }
     return false;
 }
