@@ -46,7 +46,7 @@ typedef struct NstPlanKernel {
     NstDim shared_bytes;
     uint32_t n_args, n_params;
     bool parallel;      /* has a parallel loop: worth all threads */
-    NstDim work;        /* estimated scalar operations: decides the number of threads */
+    NstDim work;        /* estimated time on one core, in 1/64 ns: decides the number of threads; none = all */
     uint32_t n_origins; /* origin[k]: text for NstErrorSlot.origin == k; message likewise for asserts */
     const char *const *origin_text;
     uint32_t n_messages;

@@ -70,7 +70,9 @@ static NstStatus run_kernel(NstRunState *state, const NstPlanStep *step, const N
     };
     nst_barrier_init(launch.args.barrier);
     state->error = (NstErrorSlot){0};
-    nst_pool_run(exec->pool, prepared->threads, run_part, &launch);
+    int wanted = prepared->threads;
+    if (wanted > 1 && !prepared->heavy && nst_pool_defer(exec->pool)) wanted = 1;
+    nst_pool_run(exec->pool, wanted, run_part, &launch);
     return state->error.status == NST_OK ? NST_OK : kernel_error(state, &exec->plan->kernels.at[step->kernel]);
 }
 
@@ -237,7 +239,7 @@ static NstStatus prepack(NstCtx *ctx, NstExec *exec)
     for (uint32_t b = 0; b < plan->buffers.n; b++)
         if (plan->buffers.at[b].place == NST_PLACE_CONST)
             state->at[b] = (void *)(uintptr_t)plan->constants.at[plan->buffers.at[b].index].data;
-    NstStepState prepared = {nst_pool_threads(exec->pool), NULL};
+    NstStepState prepared = {nst_pool_threads(exec->pool), false, NULL};
     for (uint32_t k = 0; k < plan->prepack.n && status == NST_OK; k++) {
         const NstPlanStep *step = &plan->prepack.at[k];
         prepared.threads = plan->kernels.at[step->kernel].parallel ? nst_pool_threads(exec->pool) : 1;

@@ -11,9 +11,11 @@
 #define HUGE_FROM (1 << 22) /* bytes: blocks from here on are aligned to huge pages */
 #define HUGE_PAGE (1 << 21)
 #define MAX_BYTES ((int64_t)1 << 46)
-/* Scalar operations a thread must get so that dealing them out pays: some 4 us of one core, where fork and join take
- * 0.3 us warm and the other core's caches are cold (design/measurements, "Fork-join", partition above 5 us of work). */
-#define WORK_A_THREAD 32768
+/* Units of work (NstPlanKernel.work, 1/64 ns) a thread must get so that dealing out pays: 5 us, where fork and join take
+ * 0.3 us warm and the other core's caches are cold (design/measurements, "Fork-join": chunks under 5 us). */
+#define WORK_A_THREAD 320000
+/* Units of work of one step for which threads are started at once: 0.2 ms; to start them takes 0.1 ms. */
+#define WORK_TO_START 12800000
 
 void *nst_memory_new(size_t bytes)
 {
@@ -166,6 +168,7 @@ static NstStatus prepare_steps(NstRunState *state)
             if (work / WORK_A_THREAD < most) most = work / WORK_A_THREAD;
         }
         state->step[k].threads = kernel->parallel && most > 1 ? (int)most : 1;
+        state->step[k].heavy = kernel->work.i == 0 || work >= WORK_TO_START;
         for (uint32_t s = 0; s < step->n_syms; s++) state->step[k].params[s] = state->sym[step->sym[s].i];
     }
     return NST_OK;

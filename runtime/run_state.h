@@ -34,6 +34,7 @@ typedef struct NstBlockMemory {
 
 typedef struct NstStepState {
     int threads;
+    bool heavy; /* worth starting the pool's threads for */
     int64_t *params;
 } NstStepState;
 

@@ -27,6 +27,10 @@
 /* Looks between two looks at the clock: some 2 us. */
 #define LOOKS_A_CLOCK 64
 
+/* Small jobs that run on the caller's thread alone before the threads are started for them: at 5 to 200 us each about the
+ * time it takes to start them. */
+#define DEFERRED_JOBS 32
+
 #define WANT_BITS     8
 #define WANT_MASK     ((1u << WANT_BITS) - 1)
 _Static_assert(NST_POOL_MAX_THREADS <= WANT_MASK, "the number of threads is part of the job word");
@@ -45,6 +49,8 @@ struct NstPool {
     _Atomic uint32_t joiner_sleeps;
     _Alignas(LINE) _Atomic bool busy;
     _Atomic uint64_t inline_jobs;
+    _Atomic uint32_t deferred;
+    _Atomic bool running; /* threads were started */
     /* Written by the thread that holds `busy`. */
     NstWork work;
     void *arg;
@@ -119,6 +125,7 @@ static void *work_loop(void *arg)
 static void start_workers(NstPool *pool)
 {
     pool->tried = true;
+    atomic_store_explicit(&pool->running, true, memory_order_relaxed);
     for (int k = 1; k < pool->threads; k++) {
         Worker *worker = &pool->worker[k];
         *worker = (Worker){.pool = pool, .number = k};
@@ -169,6 +176,12 @@ void nst_pool_run(NstPool *pool, int want, NstWork work, void *arg)
     atomic_store_explicit(&pool->busy, false, memory_order_release);
 }
 
+bool nst_pool_defer(NstPool *pool)
+{
+    if (!pool || atomic_load_explicit(&pool->running, memory_order_relaxed)) return false;
+    return atomic_fetch_add_explicit(&pool->deferred, 1, memory_order_relaxed) < DEFERRED_JOBS;
+}
+
 int nst_pool_threads(const NstPool *pool)
 {
     return pool ? pool->threads : 1;
@@ -192,6 +205,8 @@ NstStatus nst_pool_new(int threads, NstPool **pool)
     atomic_init(&made->joiner_sleeps, 0);
     atomic_init(&made->busy, false);
     atomic_init(&made->inline_jobs, 0);
+    atomic_init(&made->deferred, 0);
+    atomic_init(&made->running, false);
     made->threads = threads;
     made->started = 0;
     made->tried = false;

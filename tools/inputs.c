@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tools/npy.h"
+#include "tools/pgm.h"
 #include "tools/tool.h"
 
 int tool_open(const ToolOptions *options, bool with_session, ToolOpen *open)
@@ -97,6 +98,9 @@ static int make_input(const ToolOptions *options, const NstPort *port, NstTensor
         if (strcmp(options->inputs.at[k].name, port->name) == 0) value = options->inputs.at[k].value;
     if (strncmp(value, "random", 6) == 0 && (value[6] == '\0' || value[6] == ':'))
         return make_random(options, port, value[6] ? strtoull(value + 7, NULL, 10) : 0, tensor, memory);
+    size_t n = strlen(value);
+    if (n > 4 && strcmp(value + n - 4, ".pgm") == 0)
+        return pgm_read(value, port->rank, tensor, memory, error) == 0 ? 0 : tool_usage("%s", error);
     return npy_read(value, port->dtype, tensor, memory, error) == 0 ? 0 : tool_usage("%s", error);
 }
 

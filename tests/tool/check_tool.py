@@ -129,6 +129,20 @@ class Tool(unittest.TestCase):
         self.fails(USAGE, "is no NumPy file", "run", self.softmax, "--input", f"x={path}")
         self.fails(USAGE, "cannot open", "run", self.softmax, "--input", f"x={path}x")
 
+    def test_digits(self):
+        with open("models/expected.tsv", encoding="utf-8") as f:
+            rows = [line.split("\t") for line in f if not line.startswith("#")]
+        self.assertEqual(len(rows), 10)
+        for row in rows:
+            expected = [float(v) for v in row[1:]]
+            line = self.ok("run", "models/digits.onnx", "--input", f"image=models/digits/{row[0]}.pgm").splitlines()[0]
+            self.assertTrue(line.startswith("probability: f32[1, 10] = "), line)
+            got = [float(v) for v in line.split(" = ")[1].split()]
+            for a, b in zip(got, expected):
+                self.assertAlmostEqual(a, b, delta=2e-6)
+        pgm = self.file("bad.pgm", "P5 3 3 255 12")
+        self.fails(USAGE, "is no grey image", "run", "models/digits.onnx", "--input", f"image={pgm}")
+
     def test_json(self):
         out = json.loads(self.ok("run", self.softmax, "--dim", "n=3", "--json"))
         self.assertFalse(out["from_cache"])
