@@ -208,6 +208,16 @@ static NstStatus import_graph(Import *m)
     return nst_build_status(m->b);
 }
 
+static void tell_external(Import *m)
+{
+    uint32_t n = m->model->files.n;
+    const char **path = NST_NEW_ARRAY(m->graph->arena, const char *, n);
+    for (uint32_t k = 0; k < n; k++)
+        path[k] = nst_format(m->graph->arena, "%s/%s", m->options->folder, m->model->files.at[k]->location);
+    *m->options->external = path;
+    *m->options->n_external = n;
+}
+
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
                           NstGraph **graph)
 {
@@ -229,6 +239,7 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     nst_scope_init(&scope, m.scratch);
     NstStatus status = import_graph(&m);
     if (status == NST_OK) nst_graph_sweep(m.graph);
+    if (status == NST_OK && m.options->external) tell_external(&m);
 #ifdef NST_DEBUG
     if (status == NST_OK) status = nst_graph_verify(ctx, m.graph);
 #endif

@@ -24,6 +24,9 @@ typedef struct NstImportOptions {
     uint32_t n_overridable;
     const NstDeclaredInput *input;
     uint32_t n_inputs;
+    /* Set to the paths of the files of external data that were read [owned by arena]; may be NULL. */
+    const char *const **external;
+    uint32_t *n_external;
     const NstFixedInput *fixed;
     uint32_t n_fixed;
     /* After NST_E_UNSUPPORTED because an input decides about the graph's structure: the name of that input, else NULL.

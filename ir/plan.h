@@ -6,6 +6,7 @@
 #ifndef NST_IR_PLAN_H
 #define NST_IR_PLAN_H
 
+#include "ir/base/folder.h"
 #include "ir/base/vec.h"
 #include "ir/expr.h"
 #include "ir/type.h"
@@ -33,8 +34,9 @@ typedef struct NstPlanConst {
     NstDtype dtype;
     const void *data; /* 64-byte aligned when packed; may point into the mapped model */
     size_t bytes;
-    uint64_t model_offset; /* of the bytes in the model file when they are used as they lie there, else 0 */
-    bool packed;           /* made by a prepack kernel */
+    uint64_t
+        model_offset; /* of the bytes in the model as it was opened, when they are used as they lie there, else 0 */
+    bool packed;      /* made by a prepack kernel */
 } NstPlanConst;
 
 typedef struct NstPlanKernel {
@@ -81,6 +83,12 @@ typedef struct NstPlanPort {
     uint32_t buffer;
 } NstPlanPort;
 
+/* A file beside the model that constants were taken from; a plan is only as good as that file is the same. */
+typedef struct NstPlanFile {
+    const char *path;
+    NstFileMark mark;
+} NstPlanFile;
+
 typedef struct NstPlan {
     NstArena *arena;
     NstDims *dims;
@@ -88,6 +96,7 @@ typedef struct NstPlan {
     NST_VEC(NstPlanPort) inputs, outputs;
     NST_VEC(NstPlanBuffer) buffers;
     NST_VEC(NstPlanConst) constants;
+    NST_VEC(NstPlanFile) files;
     NST_VEC(NstPlanKernel) kernels;
     NST_VEC(NstPlanStep) prepack; /* run once when the plan is made: constants -> packed constants */
     NST_VEC(NstPlanStep) steps;

@@ -13,6 +13,8 @@ typedef struct NstCompile {
     const NstCompileRequest *request;
     NstPassOptions passes;
     NstGraph *graph;
+    const char *const *external; /* paths of the files of external data that were read */
+    uint32_t n_external;
     NstModule *module;
     NstScheduledList run, prepack;
 } NstCompile;

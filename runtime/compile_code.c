@@ -69,7 +69,7 @@ static void find_stored(const NstCompile *c, Unique *u)
     size_t n = hit.bytes;
     store->release(store->arg, &hit);
     NstPlan *plan;
-    if (nst_plan_read(c->ctx, c->arena, bytes, n, &plan) != NST_OK || plan->kernels.n != 1) {
+    if (nst_plan_read(c->ctx, c->arena, bytes, n, NULL, 0, &plan) != NST_OK || plan->kernels.n != 1) {
         nst_ctx_clear(c->ctx); /* a miss */
         return;
     }

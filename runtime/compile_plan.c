@@ -22,6 +22,17 @@ static NstPlan *new_plan(NstCompile *c)
     return plan;
 }
 
+/* Files of external data, by which a cache tells whether the plan still holds. */
+static NstStatus add_files(NstCompile *c, NstPlan *plan)
+{
+    for (uint32_t k = 0; k < c->n_external; k++) {
+        NstPlanFile file = {.path = c->external[k]};
+        NST_TRY(nst_file_mark(c->ctx, file.path, &file.mark));
+        nst_vec_push(c->arena, &plan->files, file);
+    }
+    return NST_OK;
+}
+
 static void add_port(NstCompile *c, NstPlan *plan, bool output, uint32_t k, const char *name, const NstType *type)
 {
     NstPlanBuffer buffer = {.name = name,
@@ -44,6 +55,7 @@ NstStatus nst_compile_ports(NstCompile *c, NstPlan **plan)
 {
     const NstRegion *top = nst_graph_region(c->graph, NST_GRAPH_REGION);
     *plan = new_plan(c);
+    NST_TRY(add_files(c, *plan));
     for (uint32_t k = 0; k < top->params.n + top->results.n; k++) {
         bool output = k >= top->params.n;
         uint32_t at = output ? k - top->params.n : k;
@@ -79,6 +91,8 @@ static NstStatus add_constant(Planner *p, const NstModuleConst *from, const NstP
     if (from->data) {
         NST_CHECK(p->c->ctx, from->bytes >= (size_t)bytes, NST_E_INVALID, "constant '%s' has %zu bytes of %lld",
                   buffer->name, from->bytes, (long long)bytes);
+        const char *model = p->c->request->bytes, *data = from->data;
+        if (data > model && data < model + p->c->request->size) constant->model_offset = (uint64_t)(data - model);
         return NST_OK;
     }
     int size = nst_dtype_info(from->dtype)->bytes;

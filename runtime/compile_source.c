@@ -24,7 +24,11 @@ static NstStatus import_onnx(NstCompile *c)
         const NstInputShape *shape = &request->options->shapes[k];
         declared[k] = (NstDeclaredInput){shape->name, shape->rank, shape->shape};
     }
-    NstImportOptions options = {.folder = request->folder, .input = declared, .n_inputs = n};
+    NstImportOptions options = {.folder = request->folder,
+                                .input = declared,
+                                .n_inputs = n,
+                                .external = &c->external,
+                                .n_external = &c->n_external};
     return nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
 }
 

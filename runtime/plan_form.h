@@ -4,11 +4,12 @@
 
 #include "runtime/plan_io.h"
 
-#define NST_PLAN_MAGIC 0x31304e4c5054534eull /* "NSTPLN01" */
+#define NST_PLAN_MAGIC 0x32304e4c5054534eull /* "NSTPLN02" */
 #define NST_PLAN_ALIGN 64                    /* bytes: of code and constants */
 
 typedef enum NstPlanConstState {
     NST_PLAN_CONST_HERE,    /* its bytes follow */
+    NST_PLAN_CONST_MODEL,   /* its bytes lie in the model */
     NST_PLAN_CONST_TO_PACK, /* a prepack step makes it */
     NST_PLAN_CONST_UNUSED   /* nobody reads it any more */
 } NstPlanConstState;

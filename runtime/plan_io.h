@@ -9,13 +9,16 @@
 #include "ir/plan.h"
 
 /* The plan as parts that follow one another; the code's and constants' bytes are borrowed from the plan.  Constants that
- * no step and no output uses any more (weights that were packed) are left out.  The bytes are the same for equal plans.
+ * lie in the model (model_offset) and constants that no step and no output uses any more (weights that were packed) are
+ * left out.  The bytes are the same for equal plans.
  * Owns: arena. */
 NstStatus nst_plan_write(NstCtx *ctx, NstArena *arena, const NstPlan *plan, NstPart **parts,
                          int *n_parts) NST_MUST_CHECK;
 
-/* The plan in these bytes, which must be aligned to 64; code and constants stay where they are and are borrowed.
+/* The plan in these bytes, which must be aligned to 64; code and constants stay where they are and are borrowed, from the
+ * model too (its `model_bytes` bytes at `model`; NULL where none can be used).
  * Owns: arena holds the rest.  Errors: NST_E_PARSE saying what is wrong. */
-NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, NstPlan **plan) NST_MUST_CHECK;
+NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const void *model,
+                        size_t model_bytes, NstPlan **plan) NST_MUST_CHECK;
 
 #endif

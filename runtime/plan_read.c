@@ -10,6 +10,8 @@ typedef struct Reader {
     NstPlan *plan;
     const char *fault; /* first, NULL = none */
     NST_VEC(NstDim) dims;
+    const unsigned char *model;
+    size_t model_bytes;
 } Reader;
 
 static void fault(Reader *r, const char *what)
@@ -177,6 +179,30 @@ static const void *get_blob(Reader *r, uint64_t at, uint64_t size)
     return r->bytes + at;
 }
 
+static void take_from_model(Reader *r, uint64_t at, NstPlanConst *constant)
+{
+    if (at == 0 || at > r->model_bytes || constant->bytes > r->model_bytes - at) {
+        fault(r, "a constant lies outside the model");
+        return;
+    }
+    constant->model_offset = at;
+    constant->data = r->model + at;
+}
+
+static void get_files(Reader *r)
+{
+    uint32_t n = get_count(r, 44);
+    for (uint32_t k = 0; k < n && !r->fault; k++) {
+        NstPlanFile file = {.path = get_name(r)};
+        file.mark.device = get(r, 8);
+        file.mark.inode = get(r, 8);
+        file.mark.size = get(r, 8);
+        file.mark.mtime_ns = (int64_t)get(r, 8);
+        file.mark.ctime_ns = (int64_t)get(r, 8);
+        nst_vec_push(r->arena, &r->plan->files, file);
+    }
+}
+
 static void get_constants(Reader *r)
 {
     uint32_t n = get_count(r, 19);
@@ -188,6 +214,7 @@ static void get_constants(Reader *r)
         if (bytes > (uint64_t)1 << 46) fault(r, "a constant of more than 2^46 bytes");
         constant.bytes = bytes;
         if (state == NST_PLAN_CONST_HERE) constant.data = get_blob(r, at, bytes);
+        if (state == NST_PLAN_CONST_MODEL) take_from_model(r, at, &constant);
         if (state == NST_PLAN_CONST_TO_PACK && !constant.packed) fault(r, "a constant that nobody makes");
         nst_vec_push(r->arena, &r->plan->constants, constant);
     }
@@ -373,15 +400,18 @@ static void get_head(Reader *r)
     r->plan->compile_ns = get(r, 8);
 }
 
-NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, NstPlan **plan)
+NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const void *model,
+                        size_t model_bytes, NstPlan **plan)
 {
-    static void (*const section[])(Reader *r) = {get_head,  get_dims,    get_constants, get_kernels,
+    static void (*const section[])(Reader *r) = {get_head,  get_dims,    get_constants, get_files, get_kernels,
                                                  get_ports, get_buffers, check_buffers, get_steps};
     NstPlan *made = NST_NEW(arena, NstPlan);
     made->arena = arena;
     made->dims = nst_dims_new(arena);
     Reader r = {.ctx = ctx, .arena = arena, .bytes = bytes, .at = bytes, .n = n, .plan = made};
     r.end = r.at + n;
+    r.model = model;
+    r.model_bytes = model_bytes;
     NST_CHECK(ctx, (uintptr_t)bytes % NST_PLAN_ALIGN == 0, NST_E_INVALID, "a plan's bytes must be aligned to 64");
     for (size_t k = 0; k < sizeof section / sizeof *section; k++) {
         section[k](&r);

@@ -205,6 +205,27 @@ static uint64_t add_blob(Blobs *blobs, const void *bytes, size_t size)
     return at;
 }
 
+static NstPlanConstState const_state(const NstPlanConst *constant, bool used)
+{
+    if (!used) return NST_PLAN_CONST_UNUSED;
+    if (constant->model_offset != 0) return NST_PLAN_CONST_MODEL;
+    return constant->data ? NST_PLAN_CONST_HERE : NST_PLAN_CONST_TO_PACK;
+}
+
+static void put_files(Writer *w)
+{
+    put_32(w, w->plan->files.n);
+    for (uint32_t k = 0; k < w->plan->files.n; k++) {
+        const NstPlanFile *file = &w->plan->files.at[k];
+        put_text(w, file->path);
+        put_64(w, file->mark.device);
+        put_64(w, file->mark.inode);
+        put_64(w, file->mark.size);
+        put_64(w, (uint64_t)file->mark.mtime_ns);
+        put_64(w, (uint64_t)file->mark.ctime_ns);
+    }
+}
+
 static void put_constants(Writer *w, Blobs *blobs)
 {
     const NstPlan *plan = w->plan;
@@ -212,14 +233,14 @@ static void put_constants(Writer *w, Blobs *blobs)
     put_32(w, plan->constants.n);
     for (uint32_t k = 0; k < plan->constants.n; k++) {
         const NstPlanConst *constant = &plan->constants.at[k];
-        NstPlanConstState state = !used[k]         ? NST_PLAN_CONST_UNUSED
-                                  : constant->data ? NST_PLAN_CONST_HERE
-                                                   : NST_PLAN_CONST_TO_PACK;
+        NstPlanConstState state = const_state(constant, used[k]);
         put_8(w, (uint64_t)constant->dtype);
         put_8(w, (uint64_t)state);
         put_8(w, constant->packed);
         put_64(w, used[k] ? constant->bytes : 0);
-        put_64(w, state == NST_PLAN_CONST_HERE ? add_blob(blobs, constant->data, constant->bytes) : 0);
+        uint64_t at = state == NST_PLAN_CONST_MODEL ? constant->model_offset : 0;
+        if (state == NST_PLAN_CONST_HERE) at = add_blob(blobs, constant->data, constant->bytes);
+        put_64(w, at);
     }
 }
 
@@ -240,6 +261,7 @@ static void put_plan(Writer *w, Blobs *blobs, uint64_t words_bytes)
     put_64(w, plan->compile_ns);
     put_dims(w);
     put_constants(w, blobs);
+    put_files(w);
     put_kernels(w);
     put_ports(w, plan->inputs.at, plan->inputs.n);
     put_ports(w, plan->outputs.at, plan->outputs.n);

@@ -2,6 +2,7 @@
 #include "nestor/session.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include "runtime/engine.h"
 #include "runtime/exec.h"
 #include "runtime/plan_io.h"
@@ -69,15 +70,47 @@ typedef struct Making {
     bool exact;
 } Making;
 
+/* Plans with more bytes of constants than this are stored as they were before weights were packed, and are packed again
+ * from the mapped model: reading back costs what packing does, and the disk is not ours alone. */
+#define PACKED_LIMIT ((uint64_t)512 << 20)
+/* A file changed less than this before it was read may change again under the same mark. */
+#define MARK_AGE_NS ((int64_t)2000000000)
+
+static bool files_are_same(const NstPlan *plan)
+{
+    for (uint32_t k = 0; k < plan->files.n; k++) {
+        NstFileMark mark;
+        const NstFileMark *then = &plan->files.at[k].mark;
+        if (nst_file_mark(NULL, plan->files.at[k].path, &mark) != NST_OK) return false;
+        if (mark.device != then->device || mark.inode != then->inode || mark.size != then->size ||
+            mark.mtime_ns != then->mtime_ns || mark.ctime_ns != then->ctime_ns)
+            return false;
+    }
+    return true;
+}
+
+static bool files_are_settled(const NstPlan *plan)
+{
+    int64_t now = (int64_t)time(NULL) * 1000000000;
+    for (uint32_t k = 0; k < plan->files.n; k++)
+        if (now - plan->files.at[k].mark.mtime_ns < MARK_AGE_NS || now - plan->files.at[k].mark.ctime_ns < MARK_AGE_NS)
+            return false;
+    return true;
+}
+
 static NstStatus load_plan(NstCtx *ctx, const NstText *key, Making *m)
 {
     NstEngine *engine = m->session->model->engine;
     if (!nst_cache_find(engine->cache, NST_CACHE_PLAN, key->at, key->n, &m->variant->hit)) return NST_E_NOT_FOUND;
-    if (nst_plan_read(ctx, ctx->arena, m->variant->hit.at, m->variant->hit.bytes, &m->variant->plan) == NST_OK) {
+    const NstModel *model = m->session->model;
+    NstStatus status = nst_plan_read(ctx, ctx->arena, m->variant->hit.at, m->variant->hit.bytes, model->bytes,
+                                     model->size, &m->variant->plan);
+    if (status == NST_OK && files_are_same(m->variant->plan)) {
         m->variant->plan->compile_ns = 0;
         return NST_OK;
     }
-    nst_engine_log(engine, NST_LOG_WARNING, "a plan of the cache is not used: %s", ctx->error);
+    nst_engine_log(engine, NST_LOG_WARNING, "a plan of the cache is not used: %s",
+                   status == NST_OK ? "a file of external data has changed" : ctx->error);
     nst_ctx_clear(ctx);
     nst_cache_release(engine->cache, &m->variant->hit);
     return NST_E_NOT_FOUND;
@@ -99,11 +132,28 @@ static NstStatus compile_plan(NstCtx *ctx, Making *m)
         ctx->status = status; /* the message is there */
         return status;
     }
-    NST_TRY(nst_plan_read(ctx, ctx->arena, m->variant->blob.at, m->variant->blob.bytes, &m->variant->plan));
+    NST_TRY(nst_plan_read(ctx, ctx->arena, m->variant->blob.at, m->variant->blob.bytes, session->model->bytes,
+                          session->model->size, &m->variant->plan));
     m->variant->plan->compile_ns = (uint64_t)(nst_os_now_ns() - start);
     m->variant->compiled = true;
     nst_engine_log(session->model->engine, NST_LOG_INFO, "compiled '%s' in %.1f ms: %u kernels", session->model->name,
                    (double)m->variant->plan->compile_ns / 1e6, m->variant->plan->kernels.n);
+    return NST_OK;
+}
+
+static NstStatus store_plan(NstCtx *ctx, const NstText *key, Making *m)
+{
+    NstCache *cache = m->session->model->engine->cache;
+    NstPart *parts, unpacked = {m->variant->blob.at, m->variant->blob.bytes};
+    int n_parts;
+    uint64_t bytes = 0;
+    if (!files_are_settled(m->variant->plan)) return NST_OK;
+    NST_TRY(nst_plan_write(ctx, ctx->arena, m->variant->plan, &parts, &n_parts));
+    for (int k = 0; k < n_parts; k++) bytes += parts[k].size;
+    if (bytes > PACKED_LIMIT)
+        nst_cache_store(cache, NST_CACHE_PLAN, key->at, key->n, &unpacked, 1);
+    else
+        nst_cache_store(cache, NST_CACHE_PLAN, key->at, key->n, parts, n_parts);
     return NST_OK;
 }
 
@@ -119,11 +169,7 @@ static NstStatus make_variant(NstCtx *ctx, void *arg)
     if (m->session->options.interpret) return NST_OK;
     NST_TRY(nst_exec_new(ctx, m->variant->plan, engine->pool, NULL, &m->variant->exec));
     if (!m->variant->compiled) return NST_OK;
-    NstPart *parts;
-    int n_parts;
-    NST_TRY(nst_plan_write(ctx, ctx->arena, m->variant->plan, &parts, &n_parts));
-    nst_cache_store(engine->cache, NST_CACHE_PLAN, key.at, key.n, parts, n_parts);
-    return NST_OK;
+    return store_plan(ctx, &key, m);
 }
 
 static NstStatus new_variant(NstSession *session, bool exact, Variant **variant)

@@ -6,6 +6,7 @@
 
 static NstCtx ctx;
 static NstPlan *plan;
+static char model[64];
 
 static void begin(void)
 {
@@ -35,6 +36,7 @@ static void make_plan(void)
     uint32_t x = nst_test_buffer(plan, "x", NST_PLACE_INPUT, 0, n),
              w = nst_test_buffer(plan, "w", NST_PLACE_CONST, 0, nst_dim_const(dims, 3));
     uint32_t p = nst_test_buffer(plan, "p", NST_PLACE_CONST, 1, nst_dim_const(dims, 3));
+    uint32_t m8 = nst_test_buffer(plan, "m8", NST_PLACE_CONST, 2, nst_dim_const(dims, 14));
     uint32_t t = nst_test_buffer(plan, "t", NST_PLACE_ARENA, 0, size),
              a = nst_test_buffer(plan, "a", NST_PLACE_ALIAS, t, m);
     uint32_t y = nst_test_buffer(plan, "y", NST_PLACE_OUTPUT, 0, nst_dim_min(dims, n, nst_dim_sym(dims, late)));
@@ -43,8 +45,12 @@ static void make_plan(void)
     plan->buffers.at[a].dtype = NST_BOOL;
     nst_vec_push(ctx.arena, &plan->constants, ((NstPlanConst){.dtype = NST_F32, .data = weight, .bytes = 12}));
     nst_vec_push(ctx.arena, &plan->constants, ((NstPlanConst){.dtype = NST_F32, .bytes = 12, .packed = true}));
+    nst_vec_push(ctx.arena, &plan->constants,
+                 ((NstPlanConst){.dtype = NST_I8, .data = model + 5, .model_offset = 5, .bytes = 59}));
+    nst_vec_push(ctx.arena, &plan->files, ((NstPlanFile){"weights.bin", {1, 2, 3, 4, 5}}));
     nst_test_port(plan, false, "x", x);
     nst_test_port(plan, true, "y", y);
+    nst_test_port(plan, true, "m8", m8);
     nst_test_kernel(plan, "pack", false);
     uint32_t k = nst_test_kernel(plan, "main", true);
     NstPlanKernel *kernel = &plan->kernels.at[k];
@@ -116,12 +122,15 @@ Test(plan_io, reads_back_what_was_written)
     size_t n, again;
     unsigned char *bytes = written(plan, &n);
     NstPlan *back;
-    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, n, &back), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, n, model, sizeof model, &back), NST_OK, "%s", ctx.error);
     cr_assert_str_eq(printed(back), printed(plan));
     cr_assert_eq(back->compile_ns, 1234);
     cr_assert_str_eq(back->kernels.at[1].origin_text[1], "add1 (Add)");
     cr_assert_eq(memcmp(back->code, "code", 5), 0);
     cr_assert_eq(memcmp(back->constants.at[0].data, plan->constants.at[0].data, 12), 0);
+    cr_assert_eq(back->constants.at[2].data, model + 5);
+    cr_assert_str_eq(back->files.at[0].path, "weights.bin");
+    cr_assert_eq(back->files.at[0].mark.ctime_ns, 5);
     cr_assert_eq(nst_dims_sym_info(back->dims, nst_dims_find_sym(back->dims, "n", 1))->multiple, 2);
     cr_assert_eq(nst_dims_find_sym(back->dims, "i", 1).i, 0);
     unsigned char *second = written(back, &again);
@@ -138,7 +147,7 @@ Test(plan_io, constants_that_were_packed_are_left_out)
     plan->constants.at[1].data = plan->constants.at[0].data;
     unsigned char *bytes = written(plan, &without);
     NstPlan *back;
-    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, without, &back), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, without, model, sizeof model, &back), NST_OK, "%s", ctx.error);
     cr_assert_null(back->constants.at[0].data);
     cr_assert_not_null(back->constants.at[1].data);
 }
@@ -151,7 +160,7 @@ static void read_damaged(const unsigned char *bytes, size_t n)
     cr_assert_eq(nst_ctx_init(&own), NST_OK);
     unsigned char *copy = nst_alloc_aligned(own.arena, n, 64);
     memcpy(copy, bytes, n);
-    NstStatus status = nst_plan_read(&own, own.arena, copy, n, &back);
+    NstStatus status = nst_plan_read(&own, own.arena, copy, n, model, sizeof model, &back);
     if (status == NST_OK) {
         NstPart *parts;
         int n_parts;
@@ -189,10 +198,10 @@ Test(plan_io, what_is_no_plan_says_so)
 {
     NstPlan *back;
     char *bytes = nst_alloc_aligned(ctx.arena, 128, 64);
-    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, 128, &back), NST_E_PARSE);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, 128, model, sizeof model, &back), NST_E_PARSE);
     cr_assert_str_eq(ctx.error, "the bytes of a plan are damaged: it does not begin as one");
     nst_ctx_clear(&ctx);
-    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, 0, &back), NST_E_PARSE);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, 0, model, sizeof model, &back), NST_E_PARSE);
     nst_ctx_clear(&ctx);
-    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes + 1, 64, &back), NST_E_INVALID);
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes + 1, 64, model, sizeof model, &back), NST_E_INVALID);
 }
