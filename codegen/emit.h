@@ -256,6 +256,8 @@ void nst_emit_tiles_scan(NstEmit *e);
 NstLanes nst_emit_expr(NstEmit *e, NstExpr expr);
 NstLanes nst_emit_spread(NstEmit *e, NstLanes value, uint32_t lanes);
 LLVMValueRef nst_emit_convert(NstEmit *e, NstDtype to, NstDtype from, LLVMValueRef value, bool saturate);
+/* The value as a type of less than a byte is kept: extended to one.  Other types: itself. */
+LLVMValueRef nst_emit_part(NstEmit *e, NstDtype type, LLVMValueRef value);
 LLVMValueRef nst_emit_float(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 /* max or min of a value and a number. */
 LLVMValueRef nst_emit_clamp(NstEmit *e, bool is_max, LLVMValueRef value, double bound);

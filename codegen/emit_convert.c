@@ -236,8 +236,7 @@ static int magnitude_bits(NstDtype type)
     return type == NST_BOOL ? 1 : nst_dtype_info(type)->bits - (nst_dtype_is_signed(type) ? 1 : 0);
 }
 
-/* Types of less than a byte are kept extended to one. */
-static LLVMValueRef wrap_part(NstEmit *e, NstDtype type, LLVMValueRef value)
+LLVMValueRef nst_emit_part(NstEmit *e, NstDtype type, LLVMValueRef value)
 {
     int unused = 8 * nst_dtype_info(type)->bytes - nst_dtype_info(type)->bits;
     if (unused == 0) return value;
@@ -281,7 +280,7 @@ static LLVMValueRef from_int(NstEmit *e, NstDtype to, NstDtype from, LLVMValueRe
     if (to == NST_BOOL) return LLVMBuildICmp(builder, LLVMIntNE, value, constant_like(value, 0), "");
     if (nst_dtype_is_int(to)) {
         if (saturate) value = clamp_int(e, to, from, value);
-        return wrap_part(e, to, resize_int(e, to, from, value));
+        return nst_emit_part(e, to, resize_int(e, to, from, value));
     }
     NstDtype real = to == NST_F64 ? NST_F64 : NST_F32;
     LLVMTypeRef type = type_like(e, nst_llvm_type(e->llvm, real), value);

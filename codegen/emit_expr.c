@@ -246,7 +246,7 @@ static LLVMValueRef apply(NstEmit *e, const NstExprNode *node, NstDtype from, LL
     case NST_RULE_CONVERT: return nst_emit_convert(e, node->type, from, v[0], node->op == NST_OP_CONVERT_SAT);
     case NST_RULE_BITCAST: {
         LLVMTypeRef to = nst_llvm_lanes(nst_llvm_type(e->llvm, node->type), nst_llvm_lane_count(v[0]));
-        return LLVMBuildBitCast(e->llvm->builder, v[0], to, "");
+        return nst_emit_part(e, node->type, LLVMBuildBitCast(e->llvm->builder, v[0], to, ""));
     }
     case NST_RULE_DOT: return nst_emit_dot(e, node->op, v[0], v[1], v[2]);
     case NST_RULE_SELECT: return nst_llvm_select(e->llvm, v[0], v[1], v[2]);

@@ -38,6 +38,7 @@ typedef struct NstVerifier {
     bool parallel_once;            /* that loop runs at most once: no two iterations meet */
     const NstFor *vector;          /* the vector loop around */
     bool in_while;                 /* a break may stand here */
+    int never;                     /* loops around that provably run no iteration */
     int maybe_dead;                /* ifs and loops that never run around: what stands here may never be reached */
     int depth;
     NstStatus status; /* of a walk over an expression */

@@ -54,7 +54,8 @@ static NstStatus check_target(NstVerifier *v, const NstStore *store, const NstSt
     if (v->vector != NULL && !is_indexed_by_lane(v, store, store->update))
         return nst_verify_broken(v, 21, "%s '%s'", store->update ? "update of" : "store to", buffer->name);
     bool outside = buffer->space == NST_SPACE_ARG || v->buffer_loop[target->buffer.i] != v->parallel;
-    if (v->parallel != 0 && !v->parallel_once && outside && !index_passes(v, store, nst_verify_is_by_iteration))
+    bool meets = v->parallel != 0 && !v->parallel_once && v->never == 0 && outside;
+    if (meets && !index_passes(v, store, nst_verify_is_by_iteration))
         return nst_verify_broken(v, 25, "store to '%s'", buffer->name);
     return NST_OK;
 }
@@ -149,8 +150,10 @@ static NstStatus check_for(NstVerifier *v, const NstFor *loop)
     v->in_while = false;
     bool never = nst_dim_compare(v->kernel->dims, loop->begin, NST_DIM_GE, loop->end) == NST_TRUE;
     v->maybe_dead += never;
+    v->never += never;
     NST_TRY(check_block(v, &loop->body));
     v->maybe_dead -= never;
+    v->never -= never;
     v->in_while = in_while;
     v->vector = vector;
     v->parallel = parallel;
