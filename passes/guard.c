@@ -5,6 +5,7 @@ static bool add_comparison(NstModule *module, const NstExprNode *node, NstCondit
 {
     NstDims *dims = module->dims;
     NstDim side[2];
+    if (node->op != NST_OP_GE && node->op != NST_OP_LE && node->op != NST_OP_GT && node->op != NST_OP_LT) return false;
     for (int k = 0; k < 2; k++) {
         const NstExprNode *operand = nst_expr(module->exprs, node->arg[k]);
         if (operand->op == NST_OP_INDEX)

@@ -171,6 +171,7 @@ static void choose_blocks(Choice *c)
         s->k_block = (depth + blocks - 1) / blocks;
         depth = s->k_block;
     }
+    if (depth < 1) depth = 1; /* an empty sum */
     int64_t tiles = (c->n + width - 1) / width, fit = budget / (depth * width * bytes);
     if (fit < 1) fit = 1;
     if (fit < tiles) {
