@@ -152,14 +152,39 @@ static bool worth_packing(NstModule *module, const NstNest *nest, const NstTileS
     return rows >= ROWS_TO_REPAY && !(visit.contiguous && bytes <= IN_PLACE_BYTES);
 }
 
+/* The schedule reads columns of a packed buffer. */
+static void use_packed(NstModule *module, const NstNest *nest, const NstContraction *c, NstBuf packed,
+                       NstTileSchedule *s)
+{
+    /* The other operand is not padded: where it has columns too, no vector may pass their end. */
+    s->padded = !nst_expr_uses_sym(module->exprs, c->a, nest->axis[s->col_axis].var);
+    s->packed = packed;
+    s->prefetch = s->rows <= 12 ? PREFETCH_ROWS : 0;
+}
+
+/* True if the operand was packed ahead in panels that the schedule's vectors divide; *done also if they do not: packing it
+ * again each run would not pay. */
+static bool is_packed(NstModule *module, const NstContraction *c, const NstTileSchedule *s, NstBuf *packed, bool *done)
+{
+    const NstExprNode *node = nst_expr(module->exprs, c->b);
+    if (node->op != NST_OP_LOAD) return false;
+    packed->i = node->ref;
+    const NstModuleBuffer *buffer = nst_module_get(module, *packed);
+    const NstLayout *layout = &buffer->buffer.layout;
+    *done = buffer->role == NST_ROLE_PACKED && layout->n_parts > 0 && layout->parts[layout->n_parts - 1].modulus > 0;
+    return *done && layout->parts[layout->n_parts - 1].modulus % ((int64_t)s->vectors * s->lanes) == 0;
+}
+
 NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *s)
 {
     NstPacked result = {0};
     NstContraction c;
     PackAxes axes;
-    if (!nst_nest_contraction_by(module, nest, (uint32_t)s->col_axis, &c) ||
-        !worth_packing(module, nest, s, n_common, &c, &axes, &result.constant))
-        return result;
+    NstBuf packed;
+    bool done = false;
+    if (!nst_nest_contraction_by(module, nest, (uint32_t)s->col_axis, &c)) return result;
+    if (is_packed(module, &c, s, &packed, &done)) use_packed(module, nest, &c, packed, s);
+    if (done || !worth_packing(module, nest, s, n_common, &c, &axes, &result.constant)) return result;
     NstDim shape[NST_MAX_RANK];
     NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes.n);
     for (int k = 0; k < axes.n; k++) {
@@ -176,9 +201,6 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
     Replace replace = {c.b, nst_expr_load(module->exprs, dtype, result.buffer, index, (uint32_t)axes.n)};
     nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
     nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
-    /* The other operand is not padded: where it has columns too, no vector may pass their end. */
-    s->padded = !nst_expr_uses_sym(module->exprs, c.a, nest->axis[s->col_axis].var);
-    s->packed = result.buffer;
-    s->prefetch = s->rows <= 12 ? PREFETCH_ROWS : 0;
+    use_packed(module, nest, &c, result.buffer, s);
     return result;
 }

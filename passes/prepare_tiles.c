@@ -1,6 +1,7 @@
 /* prepare_tiles.c: decides which groups take the register-tile schedule, and prepares their operands for it. */
 #include "passes/int_dot.h"
 #include "passes/sched.h"
+#include "passes/strip.h"
 
 /* A contraction in floats or words, alone in its group. */
 static bool is_contraction(NstModule *module, const NstGroup *group)
@@ -34,6 +35,7 @@ void nst_prepare_tiles(NstModule *module)
 {
     for (uint32_t k = 0; k < module->groups.n; k++) {
         NstGroup *group = module->groups.at[k];
+        if (nst_is_strip_group(module, group)) nst_prepare_strip(module, group);
         if (!is_contraction(module, group)) continue;
         nst_integer_contraction(module, &k);
         uint32_t before = module->groups.n;

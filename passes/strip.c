@@ -38,6 +38,62 @@ bool nst_is_strip_group(NstModule *module, const NstGroup *group)
     return contraction && hi >= nst_target_lanes(module->target, NST_F32);
 }
 
+/* --- weights ------------------------------------------------------------------------------------------------- */
+
+typedef struct Weight {
+    NstModule *module;
+    bool constant;
+    uint32_t loads;
+} Weight;
+
+static void visit_weight(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Weight *w = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    w->loads++;
+    NstBufferRole role = nst_module_get(w->module, (NstBuf){node->ref})->role;
+    w->constant = w->constant && (role == NST_ROLE_CONST || role == NST_ROLE_PACKED);
+}
+
+/* True if the column operand is made of constants and is the same for every iteration of the common axes. */
+static bool has_constant_columns(NstModule *module, const NstGroup *group, const NstNest *nest, int col_axis)
+{
+    NstContraction c;
+    if (col_axis < (int)group->n_axes || !nst_nest_contraction_by(module, nest, (uint32_t)col_axis, &c)) return false;
+    Weight w = {.module = module, .constant = true};
+    nst_expr_visit(module->exprs, c.b, visit_weight, &w);
+    for (uint32_t k = 0; k < group->n_axes; k++)
+        w.constant = w.constant && !nst_expr_uses_sym(module->exprs, c.b, nest->axis[k].var);
+    return w.constant && w.loads;
+}
+
+static bool writes_local(const NstGroup *group, const NstNest *nest)
+{
+    for (uint32_t o = 0; o < nest->n_outs; o++)
+        for (uint32_t k = 0; k < group->locals.n; k++)
+            if (group->locals.at[k].i == nest->out[o].buffer.i) return true;
+    return false;
+}
+
+void nst_prepare_strip(NstModule *module, NstGroup *group)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        NstNest *nest = group->items.at[k].nest;
+        NstTileSchedule schedule;
+        NstContraction contraction;
+        if (nest->lanes > 1 || writes_local(group, nest) || !nst_nest_contraction(module, nest, &contraction) ||
+            !nst_tile_schedule_choose(module, nest, group->n_axes - 1, false, &schedule) ||
+            !has_constant_columns(module, group, nest, schedule.col_axis))
+            continue;
+        NstPacked packed = nst_pack_columns(module, nest, group->n_axes, &schedule);
+        if (!packed.nest) continue;
+        packed.nest->axis += group->n_axes; /* it depends on none of the common axes */
+        packed.nest->n_axes -= group->n_axes;
+        nst_vec_push(module->arena, &module->prepack, nst_group_new(module, packed.nest));
+    }
+}
+
 /* --- strips in place ----------------------------------------------------------------------------------------- */
 
 typedef struct SamePlace {

@@ -9,6 +9,10 @@
  * common axis long enough to fill vectors. */
 bool nst_is_strip_group(NstModule *module, const NstGroup *group);
 
+/* Packs ahead of the run what members that write no local read as columns and what is constant: weights (module->prepack).
+ * Before the group is scheduled. */
+void nst_prepare_strip(NstModule *module, NstGroup *group);
+
 /* The kernel of such a group: the last common axis runs in tiles that become the lanes of every member that works on a
  * local; locals are scratch strips with that axis innermost; each member is tiled for itself.  Errors as nst_tile_nest. */
 NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
