@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Writes docs/ARCHITECTURE.md: the pipeline, with docs/architecture.nsg printed at each stage by the tool just built.
+set -eu
+cd "$(dirname "$0")/.."
+tool=${1:-build/release/bin/nestor}
+dump() { "$tool" dump-ir docs/architecture.nsg --target avx2 --no-cache --stage "$@"; }
+fence() { printf '```\n%s\n```\n' "$1"; }
+{
+    cat <<'TEXT'
+# How a model becomes code
+
+Written by docs/architecture.sh; the example is docs/architecture.nsg: a product with weights, bias and Relu, then a softmax.
+
+    model.onnx --frontend--> graph --passes--> nests --passes--> kernels --codegen--> machine code --runtime--> plan, run
+
+| step | where | in | out |
+| --- | --- | --- | --- |
+| import | frontend/ | bytes of an ONNX model | a graph of the 28 primitives (ir/prim.def); no operator name goes further |
+| to nests | passes/to_nests.c | the graph | one nest a primitive; views are index maps, not nests |
+| fuse | passes/fuse*.c | nests | groups of nests, each to be one kernel, with the reason why the next is another |
+| layout | passes/layout.c | row-major buffers | channels-last ones where weights and windows work |
+| tiles, strips, rows | passes/tile*.c, strip.c, rows.c | a group | its kernel: register tiles, vectors, threads; operands packed (pack.c), 8-bit products (int_dot.c) |
+| simplify | passes/simplify*.c | a kernel | the same with guards decided and what does not change computed once |
+| emit | codegen/ | kernels | LLVM IR, an object, one blob without relocations (object.c) |
+| plan | runtime/compile_plan.c | blob, buffers | steps over one arena; serialised as the plan cache stores it |
+| run | runtime/exec.c | plan, inputs | outputs; no LLVM, no allocation on the way |
+
+Dims (ir/dim.h) and scalar expressions (ir/expr.h) are the same from the graph to the emitted code. Both levels have a text
+form (docs/IR.md), a verifier with numbered checks (ir/verify.def) and an interpreter that every pass is compared with.
+TEXT
+    printf '\n## The graph\n\n'; fence "$(dump graph)"
+    printf '\n## The nests, fused\n\n'; fence "$(dump nest)"
+    printf '\n## The kernels, scheduled for AVX2 (the first 70 lines)\n\n'; fence "$(dump sched | head -70)"
+    printf '\n## The plan\n\n'; fence "$(dump plan)"
+} >docs/ARCHITECTURE.md
