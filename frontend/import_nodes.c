@@ -113,6 +113,22 @@ static NstStatus read_call(NstImport *m, const Onnx__FunctionProto *f, const Onn
     return NST_OK;
 }
 
+/* The function's nodes in the current scope and context. */
+static NstStatus fill_call(NstImport *m, const Onnx__FunctionProto *f, NstLower *c)
+{
+    for (size_t k = 0; k < f->n_input; k++)
+        NST_TRY(nst_scope_define(m->ctx, m->scope, f->input[k], k < (size_t)c->n_ins ? c->ins[k] : (NstVal){0},
+                                 "an input of the function"));
+    NST_TRY(nst_import_nodes(m, f->node, f->n_node));
+    for (int k = 0; k < c->n_outs; k++) {
+        const NstScopeEntry *entry = nst_scope_find(m->scope, f->output[k]);
+        NST_CHECK(m->ctx, entry || !c->wanted[k], NST_E_MODEL, "%s: output '%s' of its function is made by no node",
+                  c->label, f->output[k]);
+        if (entry) c->outs[k] = entry->value;
+    }
+    return NST_OK;
+}
+
 /* The nodes of the function in place of the call. */
 static NstStatus import_call(NstImport *m, const Onnx__FunctionProto *f, const Onnx__NodeProto *node, NstLower *c)
 {
@@ -129,21 +145,12 @@ static NstStatus import_call(NstImport *m, const Onnx__FunctionProto *f, const O
               f->n_output);
     NST_TRY(read_call(m, f, node, c));
     nst_scope_init(&scope, m->scratch);
-    for (size_t k = 0; k < f->n_input; k++)
-        NST_TRY(nst_scope_define(m->ctx, &scope, f->input[k], k < (size_t)c->n_ins ? c->ins[k] : (NstVal){0},
-                                 "an input of the function"));
     m->scope = &scope;
     m->context = &context;
-    NST_TRY(nst_import_nodes(m, f->node, f->n_node));
-    for (int k = 0; k < c->n_outs; k++) {
-        const NstScopeEntry *entry = nst_scope_find(&scope, f->output[k]);
-        NST_CHECK(m->ctx, entry || !c->wanted[k], NST_E_MODEL, "%s: output '%s' of its function is made by no node",
-                  c->label, f->output[k]);
-        if (entry) c->outs[k] = entry->value;
-    }
+    NstStatus status = fill_call(m, f, c);
     m->scope = outer;
     m->context = around;
-    return NST_OK;
+    return status;
 }
 
 /* --- one node -------------------------------------------------------------------------------------------------- */
@@ -188,6 +195,16 @@ NstStatus nst_import_nodes(NstImport *m, Onnx__NodeProto *const *node, size_t n)
 
 /* --- graphs in attributes -------------------------------------------------------------------------------------- */
 
+/* The graph's nodes in the current scope, which has its inputs. */
+static NstStatus fill_graph(NstLower *c, const Onnx__GraphProto *g, int n_in, const V *in, V *out)
+{
+    NstImport *m = c->import;
+    for (int k = 0; k < n_in; k++) NST_TRY(nst_scope_define(m->ctx, m->scope, g->input[k]->name, in[k], "an input"));
+    NST_TRY(nst_import_initializers(m, g));
+    NST_TRY(nst_import_nodes(m, g->node, g->n_node));
+    return nst_import_find_outputs(m, g, out);
+}
+
 static NstStatus import_graph_inline(NstLower *c, const Onnx__GraphProto *g, int n_in, const V *in, int n_out, V *out)
 {
     NstImport *m = c->import;
@@ -200,13 +217,10 @@ static NstStatus import_graph_inline(NstLower *c, const Onnx__GraphProto *g, int
     scope.outer = outer;
     m->scope = &scope;
     m->b = c->b;
-    for (int k = 0; k < n_in; k++) NST_TRY(nst_scope_define(m->ctx, &scope, g->input[k]->name, in[k], "an input"));
-    NST_TRY(nst_import_initializers(m, g));
-    NST_TRY(nst_import_nodes(m, g->node, g->n_node));
-    NST_TRY(nst_import_find_outputs(m, g, out));
-    m->scope = outer;
+    NstStatus status = fill_graph(c, g, n_in, in, out);
+    m->scope = outer; /* on failure too: they live here */
     m->b = build;
-    return NST_OK;
+    return status;
 }
 
 int graph_outputs(NstLower *c, const char *attr)

@@ -318,3 +318,26 @@ Test(import_bad, any_changed_byte_gives_a_status)
             nst_ctx_dispose(&own);
         }
 }
+
+/* An error inside a graph in an attribute is told like any other. */
+Test(import_bad, inside_a_branch)
+{
+    static const int64_t one[] = {END};
+    NstText branch, attributes;
+    OnnxModel inner = onnx_model(ctx.arena), m = onnx_model(ctx.arena);
+    onnx_node(&inner, "Frobnicate", "deep", "x", "y", NULL);
+    onnx_output(&inner, "y", 1, two_three);
+    nst_text_init(&attributes, ctx.arena);
+    for (int k = 0; k < 2; k++) {
+        nst_text_init(&branch, ctx.arena);
+        pb_text(&branch, 1, k ? "else_branch" : "then_branch");
+        pb_message(&branch, 6, &inner.graph);
+        pb_int(&branch, 20, 5);
+        pb_message(&attributes, 5, &branch);
+    }
+    onnx_input(&m, "x", 1, two_three);
+    onnx_input(&m, "c", 9, one);
+    onnx_output(&m, "y", 1, two_three);
+    onnx_node(&m, "If", "choice", "c", "y", &attributes);
+    expect(&m, NST_E_MODEL, "Frobnicate 'deep': no operator 'Frobnicate'");
+}
