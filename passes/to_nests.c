@@ -286,7 +286,9 @@ static void copy_results(NstLowering *lower, const NstRegion *top)
 static void store_symbols(NstLowering *lower)
 {
     for (uint32_t k = 0; k < lower->graph->sym_defs.n; k++) {
-        NstVal value = nst_lowered_value(lower, lower->graph->sym_defs.at[k].value);
+        NstVal value = lower->graph->sym_defs.at[k].value;
+        if (nst_value_node(lower->graph, value)->dead) continue; /* no dim uses the symbol */
+        value = nst_lowered_value(lower, value);
         if (!lower->buffer_of[value.i].i && nst_is_view(lower, value)) {
             NstBuf buffer = add_buffer(lower, value, NST_ROLE_TEMP, 0);
             lower->buffer_of[value.i] = (NstBuf){0};
