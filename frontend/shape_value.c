@@ -65,6 +65,15 @@ static bool is_nonneg(NstDims *dims, NstDim a)
     return nst_dim_compare(dims, a, NST_DIM_GE, nst_dim_const(dims, 0)) == NST_TRUE;
 }
 
+/* Logic of known truth values. */
+static NstDim logic(NstDims *dims, NstScalarOp op, NstDim a, NstDim b)
+{
+    int64_t x, y;
+    bool are_flags = nst_dim_is_const(dims, a, &x) && nst_dim_is_const(dims, b, &y) && (x & ~1) == 0 && (y & ~1) == 0;
+    if (!are_flags) return (NstDim){0};
+    return nst_dim_const(dims, op == NST_OP_AND ? x & y : op == NST_OP_OR ? x | y : x ^ y);
+}
+
 static NstDim apply_binary(NstDims *dims, NstScalarOp op, NstDim a, NstDim b)
 {
     int64_t divisor;
@@ -79,6 +88,9 @@ static NstDim apply_binary(NstDims *dims, NstScalarOp op, NstDim a, NstDim b)
     case NST_OP_REM: return by_positive && is_nonneg(dims, a) ? nst_dim_mod(dims, a, b) : (NstDim){0};
     case NST_OP_MIN: return choose(dims, true, a, b);
     case NST_OP_MAX: return choose(dims, false, a, b);
+    case NST_OP_AND:
+    case NST_OP_OR:
+    case NST_OP_XOR: return logic(dims, op, a, b);
     case NST_OP_EQ: return truth_dim(dims, nst_dim_compare(dims, a, NST_DIM_EQ, b));
     case NST_OP_NE: return truth_dim(dims, nst_dim_compare(dims, a, NST_DIM_NE, b));
     case NST_OP_LT: return truth_dim(dims, nst_dim_compare(dims, a, NST_DIM_LT, b));
@@ -109,6 +121,8 @@ static NstDim eval_expr(const Formula *f, NstExpr e, int depth)
     NstDim a = eval_expr(f, node->arg[0], depth + 1);
     if (a.i == 0) return a;
     if (node->op == NST_OP_CONVERT && !is_bool) return a;
+    if (node->op == NST_OP_NOT)
+        return is_bool && nst_dim_is_const(dims, a, &chosen) ? nst_dim_const(dims, !chosen) : (NstDim){0};
     if (node->op == NST_OP_NEG) return nst_dim_mul_const(dims, a, -1);
     if (node->op == NST_OP_ABS) return is_nonneg(dims, a) ? a : (NstDim){0};
     if (node->op == NST_OP_SELECT)
