@@ -215,7 +215,7 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     Import m = {.ctx = ctx, .scratch = nst_arena_new(ctx, arena), .options = options ? options : &defaults};
     *graph = NULL;
     if (m.options->needs) *m.options->needs = NULL;
-    NST_TRY(nst_model_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
+    NST_TRY(nst_onnx_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
     const char *name = m.model->proto->graph->name;
     m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
     NstContext context = {.opset = (const Onnx__OperatorSetIdProto *const *)m.model->proto->opset_import,

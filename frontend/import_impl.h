@@ -18,7 +18,7 @@ typedef struct NstImport {
     NstCtx *ctx;
     NstArena *scratch; /* ends with the import */
     NstGraph *graph;
-    NstModel *model;
+    NstOnnxModel *model;
     const NstImportOptions *options;
     NstBuild build;
     NstBuild *b; /* of the region that is being filled */

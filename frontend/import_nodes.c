@@ -7,7 +7,7 @@ static int64_t opset_of(const NstImport *m, const char *domain)
 {
     for (size_t k = 0; k < m->context->n_opset; k++)
         if (strcmp(nst_onnx_domain(m->context->opset[k]->domain), domain) == 0) return m->context->opset[k]->version;
-    return m->context->n_opset == 0 ? nst_model_opset(m->model, domain) : 0;
+    return m->context->n_opset == 0 ? nst_onnx_opset(m->model, domain) : 0;
 }
 
 /* The function of the model that a node calls, or NULL. */

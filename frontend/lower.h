@@ -18,7 +18,7 @@ typedef NstDim D;
 struct NstLower {
     NstBuild *b;
     NstArena *arena; /* of the import */
-    NstModel *model;
+    NstOnnxModel *model;
     NstShapeValues *sizes;
     const char *label; /* "Conv 'c1'" */
     NstAttrList attrs;

@@ -9,7 +9,7 @@ const char *nst_onnx_domain(const char *domain)
     return domain && *domain ? domain : "ai.onnx";
 }
 
-int64_t nst_model_opset(const NstModel *model, const char *domain)
+int64_t nst_onnx_opset(const NstOnnxModel *model, const char *domain)
 {
     const Onnx__ModelProto *p = model->proto;
     for (size_t k = 0; k < p->n_opset_import; k++)
@@ -17,7 +17,7 @@ int64_t nst_model_opset(const NstModel *model, const char *domain)
     return p->n_opset_import == 0 && p->ir_version < 3 && strcmp(domain, "ai.onnx") == 0 ? 1 : 0;
 }
 
-static NstStatus check_imports(NstCtx *ctx, const NstModel *model)
+static NstStatus check_imports(NstCtx *ctx, const NstOnnxModel *model)
 {
     const Onnx__ModelProto *p = model->proto;
     NST_CHECK(ctx, p->n_opset_import > 0 || p->ir_version < 3, NST_E_MODEL,
@@ -39,13 +39,13 @@ static NstStatus check_imports(NstCtx *ctx, const NstModel *model)
     return NST_OK;
 }
 
-NstStatus nst_model_read(NstCtx *ctx, NstArena *arena, NstArena *scratch, const void *bytes, size_t n,
-                         const char *folder, NstModel **model)
+NstStatus nst_onnx_read(NstCtx *ctx, NstArena *arena, NstArena *scratch, const void *bytes, size_t n,
+                        const char *folder, NstOnnxModel **model)
 {
     ProtobufCMessage *message;
     NST_TRY(nst_wire_unpack(ctx, scratch, &onnx__model_proto__descriptor, "model", bytes, n, &message));
-    NstModel *m = NST_NEW(scratch, NstModel);
-    *m = (NstModel){.arena = arena, .bytes = bytes, .n = n, .folder = folder, .proto = (Onnx__ModelProto *)message};
+    NstOnnxModel *m = NST_NEW(scratch, NstOnnxModel);
+    *m = (NstOnnxModel){.arena = arena, .bytes = bytes, .n = n, .folder = folder, .proto = (Onnx__ModelProto *)message};
     NST_CHECK(ctx, m->proto->has_ir_version, NST_E_PARSE, "model: no ir_version: these are no bytes of an ONNX model");
     NST_CHECK(ctx, m->proto->ir_version >= 1, NST_E_MODEL, "model: IR version %lld, allowed: at least 1",
               (long long)m->proto->ir_version);

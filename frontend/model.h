@@ -15,7 +15,7 @@ typedef struct NstExternalFile {
     NstMapping mapping;
 } NstExternalFile;
 
-typedef struct NstModel {
+typedef struct NstOnnxModel {
     NstArena *arena; /* of the graph: mappings end with it */
     const unsigned char *bytes;
     size_t n;
@@ -23,17 +23,17 @@ typedef struct NstModel {
     const Onnx__ModelProto *proto;
     NST_VEC(NstExternalFile *) files;
     const char *needs; /* an input whose value a lowering had to know; NULL: none */
-} NstModel;
+} NstOnnxModel;
 
 /* Reads and checks a model.  Owns: messages in scratch; arena (of the graph) gets weights and
  * mappings.  bytes are borrowed for arena's life.
  * Errors: NST_E_PARSE (no ONNX bytes), NST_E_MODEL, NST_E_UNSUPPORTED (newer IR version or opset), NST_E_LIMIT. */
-NstStatus nst_model_read(NstCtx *ctx, NstArena *arena, NstArena *scratch, const void *bytes, size_t n,
-                         const char *folder, NstModel **model) NST_MUST_CHECK;
+NstStatus nst_onnx_read(NstCtx *ctx, NstArena *arena, NstArena *scratch, const void *bytes, size_t n,
+                        const char *folder, NstOnnxModel **model) NST_MUST_CHECK;
 
 /* "ai.onnx" for the default domain, else the name itself. */
 const char *nst_onnx_domain(const char *domain);
 /* The version of a domain that the model imports, 0 if it does not. */
-int64_t nst_model_opset(const NstModel *model, const char *domain);
+int64_t nst_onnx_opset(const NstOnnxModel *model, const char *domain);
 
 #endif

@@ -6,7 +6,7 @@
 
 typedef struct Source {
     NstCtx *ctx;
-    NstModel *model;
+    NstOnnxModel *model;
     const Onnx__TensorProto *t;
     const char *what;
     const NstDtypeInfo *info;
@@ -144,7 +144,7 @@ static void end_mapping(void *arg)
 
 static NstStatus find_file(Source *s, const char *location, const NstMapping **mapping)
 {
-    NstModel *m = s->model;
+    NstOnnxModel *m = s->model;
     for (uint32_t k = 0; k < m->files.n; k++) {
         *mapping = &m->files.at[k]->mapping;
         if (strcmp(m->files.at[k]->location, location) == 0) return NST_OK;
@@ -193,7 +193,7 @@ static NstStatus take_external(Source *s)
     return take_raw(s, mapping->at + offset, length);
 }
 
-NstStatus nst_weight_read(NstCtx *ctx, NstModel *model, const Onnx__TensorProto *tensor, const char *what,
+NstStatus nst_weight_read(NstCtx *ctx, NstOnnxModel *model, const Onnx__TensorProto *tensor, const char *what,
                           NstWeight *weight)
 {
     Source s = {ctx, model, tensor, what, NULL, weight};

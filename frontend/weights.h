@@ -19,7 +19,7 @@ typedef struct NstWeight {
  * what: for messages, "initializer 'w'".  Errors: NST_E_MODEL (sizes, fields), NST_E_UNSUPPORTED (strings), NST_E_LIMIT,
  * NST_E_IO. */
 #define NST_WEIGHT_BORROW 256 /* bytes: below this a copy is cheaper than an unaligned view */
-NstStatus nst_weight_read(NstCtx *ctx, NstModel *model, const Onnx__TensorProto *tensor, const char *what,
+NstStatus nst_weight_read(NstCtx *ctx, NstOnnxModel *model, const Onnx__TensorProto *tensor, const char *what,
                           NstWeight *weight) NST_MUST_CHECK;
 
 #endif

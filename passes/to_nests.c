@@ -247,12 +247,32 @@ static NstStatus lower_node(NstLowering *lower, const NstNode *node)
     return NST_OK;
 }
 
+/* Scalars that value-defined symbols are read from are stored as soon as they are known: what comes later may use them. */
+static void store_symbols(NstLowering *lower, const NstNode *node)
+{
+    for (uint32_t k = 0; k < lower->graph->sym_defs.n; k++) {
+        NstVal value = lower->graph->sym_defs.at[k].value;
+        if (nst_value_node(lower->graph, value) != node) continue;
+        value = nst_lowered_value(lower, value);
+        if (!lower->buffer_of[value.i].i && nst_is_view(lower, value)) {
+            NstBuf buffer = add_buffer(lower, value, NST_ROLE_TEMP, 0);
+            lower->buffer_of[value.i] = (NstBuf){0};
+            lower_copy(lower, value, buffer, NULL, node->origin);
+            lower->buffer_of[value.i] = buffer;
+        }
+        NstModuleRead read = {lower->graph->sym_defs.at[k].sym, lower->buffer_of[value.i]};
+        if (read.buffer.i) nst_vec_push(lower->arena, &lower->module->reads, read);
+    }
+}
+
 static NstStatus lower_region(NstLowering *lower, NstRegionId region)
 {
     const NstRegion *body = nst_graph_region(lower->graph, region);
     for (uint32_t k = 0; k < body->nodes.n; k++) {
         const NstNode *node = nst_graph_node(lower->graph, body->nodes.at[k]);
-        if (!node->dead) NST_TRY(lower_node(lower, node));
+        if (node->dead) continue;
+        NST_TRY(lower_node(lower, node));
+        store_symbols(lower, node);
     }
     return NST_OK;
 }
@@ -282,24 +302,6 @@ static void copy_results(NstLowering *lower, const NstRegion *top)
     }
 }
 
-/* Scalars that value-defined symbols are read from must be stored somewhere. */
-static void store_symbols(NstLowering *lower)
-{
-    for (uint32_t k = 0; k < lower->graph->sym_defs.n; k++) {
-        NstVal value = lower->graph->sym_defs.at[k].value;
-        if (nst_value_node(lower->graph, value)->dead) continue; /* no dim uses the symbol */
-        value = nst_lowered_value(lower, value);
-        if (!lower->buffer_of[value.i].i && nst_is_view(lower, value)) {
-            NstBuf buffer = add_buffer(lower, value, NST_ROLE_TEMP, 0);
-            lower->buffer_of[value.i] = (NstBuf){0};
-            lower_copy(lower, value, buffer, NULL, nst_value_node(lower->graph, value)->origin);
-            lower->buffer_of[value.i] = buffer;
-        }
-        NstModuleRead read = {lower->graph->sym_defs.at[k].sym, lower->buffer_of[value.i]};
-        if (read.buffer.i) nst_vec_push(lower->arena, &lower->module->reads, read);
-    }
-}
-
 NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
 {
     const NstGraph *graph = module->graph;
@@ -316,7 +318,6 @@ NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
         add_buffer(&lower, top->params.at[k], NST_ROLE_INPUT, k);
     }
     NST_TRY(lower_region(&lower, (NstRegionId){1}));
-    store_symbols(&lower);
     copy_results(&lower, top);
     return NST_OK;
 }

@@ -41,7 +41,7 @@ static bool read_tensor(NstCtx *ctx, const char *path, NstTensorValue *value, Ns
         nst_ctx_clear(ctx);
         return false;
     }
-    NstModel model = {.arena = ctx->arena, .bytes = (unsigned char *)bytes, .n = n};
+    NstOnnxModel model = {.arena = ctx->arena, .bytes = (unsigned char *)bytes, .n = n};
     *status = nst_wire_unpack(ctx, ctx->arena, &onnx__tensor_proto__descriptor, "tensor", bytes, n, &message);
     if (*status == NST_OK) *status = nst_weight_read(ctx, &model, (Onnx__TensorProto *)message, path, &w);
     if (*status != NST_OK) return true;
@@ -130,8 +130,8 @@ static NstStatus run_data_set(NstCtx *ctx, Case *c, const NstGraph *graph, int s
 /* The number of a model's input, as the files count them; -1 if there is none of that name. */
 static int input_number(NstCtx *ctx, const char *bytes, size_t n, const char *name)
 {
-    NstModel *model;
-    if (nst_model_read(ctx, ctx->arena, ctx->arena, bytes, n, NULL, &model) != NST_OK) return -1;
+    NstOnnxModel *model;
+    if (nst_onnx_read(ctx, ctx->arena, ctx->arena, bytes, n, NULL, &model) != NST_OK) return -1;
     for (size_t k = 0; k < model->proto->graph->n_input; k++)
         if (strcmp(model->proto->graph->input[k]->name, name) == 0) return (int)k;
     return -1;

@@ -166,6 +166,38 @@ Test(session, wrong_calls_are_explained)
     cr_assert_eq(nst_engine_new(&(NstEngineOptions){.threads = -1}, &other), NST_E_INVALID);
 }
 
+/* A size that is read from a view of a computed value is there before what uses it, an assert too. */
+Test(session, sizes_read_from_views_come_before_their_users)
+{
+    open_session("graph sized(k: i64[1], x: f32[2, 1, 3]) {\n"
+                 "  symbols value v in 0..100\n"
+                 "  %b = map \"a + 2\" %k : i64[1]\n"
+                 "  %o = const i64[1] data [5i64]\n"
+                 "  %c = concat axis 0 %o, %b, %o : i64[3]\n"
+                 "  %t = slice start [1] %c : i64[1]\n"
+                 "  %s = reshape %t : i64[] defines v\n"
+                 "  %e = expand %x : f32[2, v, 3]\n"
+                 "  %a = dim_value 6*v : i64[]\n"
+                 "  %d = dim_value 12 : i64[]\n"
+                 "  %h = map \"a == b\" %a, %d : b1[]\n"
+                 "  assert \"must be equal\" %h\n"
+                 "  %r = reshape %e : f32[2*v, 3]\n"
+                 "  return y = %r\n"
+                 "}\n",
+                 NULL);
+    int64_t k = 0;
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[12];
+    NstNamedTensor in[2] = {
+        {.name = "k", .tensor = {.dtype = NST_I64, .rank = 1, .shape = {1}, .data = &k, .bytes = 8}},
+        {.name = "x", .tensor = {.dtype = NST_F32, .rank = 3, .shape = {2, 1, 3}, .data = x, .bytes = 24}}};
+    NstNamedTensor out = floats("y", y, 2, 4, 3);
+    cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    cr_assert(y[3] == 1 && y[6] == 4 && y[11] == 6);
+    k = 1;
+    out = floats("y", y, 2, 4, 3);
+    cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_E_ASSERT);
+}
+
 Test(session, interpreter_and_threads_agree)
 {
     open_session(product, NULL);

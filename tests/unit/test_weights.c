@@ -32,8 +32,8 @@ static NstText tensor(int type, int64_t n)
 static NstStatus read_weight(const NstText *bytes, NstWeight *w)
 {
     ProtobufCMessage *message;
-    NstModel *model = NST_NEW(ctx.arena, NstModel);
-    *model = (NstModel){.arena = ctx.arena, .bytes = (const unsigned char *)bytes->at, .n = bytes->n};
+    NstOnnxModel *model = NST_NEW(ctx.arena, NstOnnxModel);
+    *model = (NstOnnxModel){.arena = ctx.arena, .bytes = (const unsigned char *)bytes->at, .n = bytes->n};
     nst_ctx_clear(&ctx);
     NST_TRY(nst_wire_unpack(&ctx, ctx.arena, &onnx__tensor_proto__descriptor, "tensor", bytes->at, bytes->n, &message));
     return nst_weight_read(&ctx, model, (Onnx__TensorProto *)message, "w", w);
