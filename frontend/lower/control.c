@@ -126,7 +126,9 @@ static V scan_output(NstLower *c, V y, int k)
 /* Body parameters: states, slices; results: states, scans. */
 LOWER(scan)
 {
-    int n = (int)attr_i(c, "num_scan_inputs"), states = c->n_ins - n, results = graph_outputs(c, "body");
+    int64_t scanned = attr_i(c, "num_scan_inputs");
+    int n = scanned < 1 || scanned > c->n_ins ? 0 : (int)scanned, states = c->n_ins - n,
+        results = graph_outputs(c, "body");
     V from[2 * MAX_STATES], to[2 * MAX_STATES + 1], made[2 * MAX_STATES];
     if (n < 1 || states < 0 || c->n_ins > MAX_STATES || results < states || results > MAX_STATES || c->n_outs > results)
         fail(c, NST_E_MODEL, "%d inputs, %d of them scanned, and %d results of the body do not fit together", c->n_ins,

@@ -374,13 +374,14 @@ LOWER(average_pool)
     Geometry q = {0};
     if (!pool_geometry(c, x, &q)) return;
     bool plain = true; /* all windows lie inside */
-    int64_t size, count = 1;
+    double count = 1;
+    int64_t size;
     for (int k = 0; k < q.n; k++) {
         plain = plain && is_num(c, q.lo[k], 0) && is_num(c, q.hi[k], 0) && is_num(c, q.more[k], 0);
-        if (known(c, q.size[k], &size)) count *= size;
+        if (known(c, q.size[k], &size)) count *= (double)size;
     }
     V sum = reduce(c, "a + b", slide(c, x, 2, &q, (V){0}), axes_from(q.n + 2, 2 * q.n + 2), DROP);
-    V n = plain ? number(c, dtype(c, x), (double)count) : window_count(c, x, &q, attr_i(c, "count_include_pad") != 0);
+    V n = plain ? number(c, dtype(c, x), count) : window_count(c, x, &q, attr_i(c, "count_include_pad") != 0);
     out(c, 0, convert(c, map(c, "a / b", sum, n), dtype(c, in(c, 0))));
 }
 

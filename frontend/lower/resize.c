@@ -1,6 +1,8 @@
 /* resize.c: resizing, one axis after the other: tap indices and weights are formulas of the output's index. */
 #include "frontend/lower.h"
 
+#include <math.h>
+
 typedef struct Named {
     const char *name, *formula;
 } Named;
@@ -111,12 +113,21 @@ static bool const_floats(NstLower *c, int k, int n, double *value)
     return true;
 }
 
+/* A length from a product of sizes and scales. */
+static D length_of(NstLower *c, double length)
+{
+    if (length >= 0 && length < (double)NST_MAX_TENSOR_BYTES) return num(c, (int64_t)length);
+    fail(c, NST_E_MODEL, "an axis would get length %g, allowed: 0 to %lld", length, (long long)NST_MAX_TENSOR_BYTES);
+    return num(c, 1);
+}
+
 /* Length of a resized axis by its scale: known, or floor(n * scale) read at run time. */
 static D scaled(NstLower *c, D n, V scale, bool constant, double value)
 {
     int64_t own;
-    if (constant && known(c, n, &own)) return num(c, (int64_t)((double)own * value));
-    if (constant && value == (double)(int64_t)value) return mul(c, n, num(c, (int64_t)value));
+    if (constant && known(c, n, &own)) return length_of(c, (double)own * value);
+    if (constant && value >= 0 && value < 1e6 && value == (double)(int64_t)value)
+        return mul(c, n, num(c, (int64_t)value));
     V length = map(c, "floor(a * b)", convert(c, size_value(c, n), NST_F64), scale);
     return nst_build_value_dim(c->b, convert(c, length, NST_I64), NULL, 0, INT64_MAX);
 }
@@ -138,7 +149,7 @@ static bool keep_aspect(NstLower *c, Line *l, int n)
     }
     for (int k = 0; k < n; k++) {
         (void)known(c, l[k].n, &from);
-        l[k].m = num(c, (int64_t)((double)from * best + 0.5));
+        l[k].m = length_of(c, floor((double)from * best + 0.5));
         l[k].scale = number(c, NST_F64, best);
     }
     return true;

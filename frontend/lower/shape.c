@@ -267,8 +267,8 @@ LOWER(depth_to_space)
     int64_t b = attr_i(c, "blocksize");
     static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
     bool columns = attr_is(c, "mode", "CRD");
-    if (b < 1 || rank(c, x) != 4)
-        fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: at least 1, 4", (long long)b, rank(c, x));
+    if (b < 1 || b > 65536 || rank(c, x) != 4)
+        fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: 1 to 65536, 4", (long long)b, rank(c, x));
     if (failed(c)) return;
     D ch = nst_dim_floordiv(c->b->graph->dims, dim(c, x, 1), num(c, b * b)), n = num(c, b);
     D by_depth[6] = {dim(c, x, 0), n, n, ch, dim(c, x, 2), dim(c, x, 3)};
@@ -282,8 +282,8 @@ LOWER(space_to_depth)
     V x = in(c, 0);
     int64_t b = attr_i(c, "blocksize");
     static const int order[] = {0, 3, 5, 1, 2, 4};
-    if (b < 1 || rank(c, x) != 4)
-        fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: at least 1, 4", (long long)b, rank(c, x));
+    if (b < 1 || b > 65536 || rank(c, x) != 4)
+        fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: 1 to 65536, 4", (long long)b, rank(c, x));
     if (failed(c)) return;
     NstDims *dims = c->b->graph->dims;
     D n = num(c, b), h = nst_dim_floordiv(dims, dim(c, x, 2), n), w = nst_dim_floordiv(dims, dim(c, x, 3), n);
