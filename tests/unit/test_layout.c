@@ -105,3 +105,14 @@ Test(layout, narrow_groups_become_one_column_axis)
     ModuleRun compiled = support_run_module(&ctx, &test, &host, NULL, 2);
     support_same_results(&expected, &compiled, "compiled");
 }
+
+Test(layout, a_pixel_spread_over_several_keeps_channels_last)
+{
+    static const char spread[] = "graph spread(last: f32[1, 5, 6, 16]) {\n  %x = permute [0, 3, 1, 2] %last\n"
+                                 "  %w = const f32[16, 20, 2, 2] seed 3\n"
+                                 "  %z = contract \"nchw,cfuv->nfhuwv\" %x, %w\n"
+                                 "  %y = reshape %z : f32[1, 20, 10, 12]\n"
+                                 "  %out = permute [0, 2, 3, 1] %y\n  return out = %out\n}\n";
+    ModuleRun run = check(spread, NST_TARGET_AVX2);
+    cr_expect_eq(run.n_kernels, 1, "%u kernels", run.n_kernels);
+}
