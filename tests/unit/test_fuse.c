@@ -133,6 +133,16 @@ Test(fuse, gather_and_prefix_keep_their_place)
           NULL, 2);
 }
 
+Test(fuse, transposing_maps)
+{
+    check("graph g(x: f32[2, 37, 50], b: f32[1, 37, 1], c: f32[1, 1, 37]) {\n  %a = map \"max(a * 2 + b, 0)\" %x, %b\n"
+          "  %t = permute [0, 2, 1] %a\n  %y = map \"a + b\" %t, %c\n  return y = %y\n}\n",
+          NULL, 1);
+    check("graph g(x: f32[a, b], z: f32[b, a]) {\n  symbols a in 1..100, b in 1..100\n  %t = permute [1, 0] %x\n"
+          "  %y = map \"a * b\" %t, %z\n  return y = %y\n}\n",
+          "a=35 b=70", 1);
+}
+
 Test(fuse, pools_and_padding)
 {
     check("graph g(x: f32[1, 3, 8, 8]) {\n  %a = map \"max(a, 0)\" %x\n"
