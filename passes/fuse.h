@@ -16,6 +16,7 @@ typedef struct NstFuser {
     NstDims *dims;
     NstExprs *exprs;
     NstArena *arena;
+    const NstGroup *within; /* a serial group whose members are fused: only its locals may vanish; NULL: the module */
     NST_VEC(NstFuseGroup) groups; /* in execution order */
 } NstFuser;
 
@@ -34,6 +35,8 @@ NstNest *nst_fuse_single(const NstGroup *group);
 /* Number of nests (in whole groups) that write / groups that read the buffer. */
 uint32_t nst_fuse_writers(const NstFuser *f, NstBuf buffer);
 uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer);
+/* True if nothing outside of what is being fused reads the buffer: it may vanish with its last reader. */
+bool nst_fuse_private(const NstFuser *f, NstBuf buffer);
 /* Says why a group was not fused with what reads it (kept for the plan). */
 void nst_fuse_refuse(NstFuser *f, uint32_t at, const char *why);
 

@@ -107,20 +107,13 @@ static void inline_into_group(NstFuser *f, const NstNest *producer, NstGroup *gr
     group->origin = nst_origin_merge(f->module->origins, producer->origin, group->origin);
 }
 
-static bool is_symbol_source(const NstFuser *f, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < f->module->reads.n; k++)
-        if (f->module->reads.at[k].buffer.i == buffer.i) return true;
-    return false;
-}
-
 /* A map alone in its group whose one result is temporary, complete and its own. */
 static NstNest *inlinable(NstFuser *f, uint32_t at)
 {
     NstNest *nest = nst_fuse_single(f->groups.at[at].group);
     if (!nest || nest->n_states || nest->n_outs != 1 || nest->store_guard.i || nest->check.i) return NULL;
     NstBuf buffer = nest->out[0].buffer;
-    if (nst_module_get(f->module, buffer)->role != NST_ROLE_TEMP || is_symbol_source(f, buffer)) return NULL;
+    if (!nst_fuse_private(f, buffer)) return NULL;
     if (nst_fuser_holds(&f->groups.at[at].reads, buffer)) return NULL;
     if (!nst_fuse_plain_out(f, nest, &nest->out[0]) || nst_fuse_writers(f, buffer) != 1) return NULL;
     return nest;

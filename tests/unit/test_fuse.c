@@ -143,6 +143,23 @@ Test(fuse, transposing_maps)
           "a=35 b=70", 1);
 }
 
+Test(fuse, recurrent_layer)
+{
+    check("graph g(x: f32[5, 1, 32], h0: f32[1, 16], c0: f32[1, 16]) {\n"
+          "  %w = const f32[64, 32] seed 1\n  %r = const f32[64, 16] seed 2\n  %steps = dim_value 5\n"
+          "  %p = contract \"tni,gi->tng\" %x, %w\n"
+          "  %hn, %cn, %all = loop trips %steps while none states %h0, %c0 body(t: i64[], go: b1[], h: f32[1, 16], "
+          "c: f32[1, 16]) {\n"
+          "    %px = slice start [%t, 0, 0] %p : f32[1, 1, 64]\n    %p0 = reshape %px : f32[1, 64]\n"
+          "    %rh = contract \"nh,gh->ng\" %h, %r\n    %s = map \"a + b\" %p0, %rh\n"
+          "    %i = slice start [0, 0] %s : f32[1, 16]\n    %o = slice start [0, 16] %s : f32[1, 16]\n"
+          "    %f = slice start [0, 32] %s : f32[1, 16]\n    %g = slice start [0, 48] %s : f32[1, 16]\n"
+          "    %c1 = map \"sigmoid(a) * b + sigmoid(c) * tanh(d)\" %f, %c, %i, %g\n"
+          "    %h1 = map \"sigmoid(a) * tanh(b)\" %o, %c1\n    yield %go, %h1, %c1, %h1\n  }\n"
+          "  return all = %all, hn = %hn, cn = %cn\n}\n",
+          NULL, 6);
+}
+
 Test(fuse, pools_and_padding)
 {
     check("graph g(x: f32[1, 3, 8, 8]) {\n  %a = map \"max(a, 0)\" %x\n"
