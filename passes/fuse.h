@@ -51,8 +51,10 @@ bool nst_fuse_plain_out(const NstFuser *f, const NstNest *nest, const NstNestOut
 /* Nominal scalar operations of an expression: one an elementary operation, more for the slow ones. */
 uint32_t nst_fuse_cost(const NstFuser *f, NstExpr e);
 /* True if the producer may be evaluated inside the consumer; else *why says why not. */
-bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, uint32_t n_readers,
+bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, bool repeats,
                           const char **why);
+/* True if the producer's readers together would evaluate it more often than it does by itself. */
+bool nst_fuse_repeats(const NstFuser *f, const NstNest *producer);
 /* True if one iteration of the first n common axes keeps the buffer in the first-level cache. */
 bool nst_fuse_row_fits(const NstFuser *f, NstBuf buffer, uint32_t n_common);
 /* True if any index of a load is clamped into its buffer: a pad or concat that scheduling will split. */

@@ -527,15 +527,46 @@ static void write_nest(Rows *r, NstBlock *block)
         nst_writer_plain(r->w, open_jam(r, block, &row), flat, flat->n_axes);
 }
 
+/* Parts that a map is cut into, at most, before its axes are ordered: what no condition divides merges and transposes best. */
+enum { MAX_PARTS = 16 };
+
+/* Cuts the flat nests of list (whose outer axes are not bound) along axis k where their conditions change. */
+static void cut(NstWriter *w, NstNest **list, uint32_t *n, uint32_t k)
+{
+    NstDims *dims = w->module->dims;
+    uint32_t before = *n;
+    for (uint32_t i = 0; i < before; i++) {
+        NstDim at[NST_ROWS_MAX_BREAKS + 1], begin = nst_dim_const(dims, 0);
+        const NstNest *nest = list[i];
+        uint32_t breaks = nst_breaks(w, nest, 0, k, at, NST_ROWS_MAX_BREAKS);
+        if (!breaks || *n + breaks > MAX_PARTS) continue;
+        at[breaks] = nest->axis[k].extent;
+        for (uint32_t b = 0; b <= breaks; b++) {
+            NstNest *part = nst_nest_range(w->module, nest, k, begin, at[b]);
+            if (b == 0)
+                list[i] = part;
+            else
+                list[(*n)++] = part;
+            begin = at[b];
+        }
+    }
+}
+
 NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                              bool parallel)
 {
     NstModule *module = w->module;
-    NstNest *flat = nst_flat_nest(w, nest, n_common);
-    for (uint32_t k = 0; k < n_common; k++) /* the copy's axes are new symbols */
-        nst_writer_bind(w, flat->axis[k].var, nst_writer_dim(w, nst_dim_sym(module->dims, nest->axis[k].var)));
-    Rows r = {.ctx = ctx, .w = w, .dims = module->dims, .nest = flat, .n_common = n_common, .parallel = parallel};
-    write_nest(&r, block);
+    NstNest *list[MAX_PARTS] = {nst_flat_addresses(w, nest)};
+    uint32_t n = 1;
+    for (uint32_t k = 0; k < nest->n_axes && !nest->n_states && n_common == 0; k++) cut(w, list, &n, k);
+    for (uint32_t part = 0; part < n; part++) {
+        NstNest *flat = list[part];
+        nst_flat_axes(module, flat, n_common);
+        for (uint32_t k = 0; k < n_common; k++) /* the copy's axes are new symbols */
+            nst_writer_bind(w, flat->axis[k].var, nst_writer_dim(w, nst_dim_sym(module->dims, nest->axis[k].var)));
+        Rows r = {.ctx = ctx, .w = w, .dims = module->dims, .nest = flat, .n_common = n_common, .parallel = parallel};
+        write_nest(&r, block);
+    }
     return NST_OK;
 }
 
