@@ -34,6 +34,15 @@ static void bind_row(NstWriter *w, const NstGroup *group, NstDim row)
     }
 }
 
+/* The same, also for the axes of the nest at hand. */
+static void bind_nest_row(Rows *r, NstDim row)
+{
+    bind_row(r->w, r->jam->group, row);
+    for (uint32_t k = 0; k < r->n_common; k++)
+        nst_writer_bind(r->w, r->nest->axis[k].var,
+                        nst_writer_dim(r->w, nst_dim_sym(r->dims, r->jam->group->axis[k].var)));
+}
+
 /* Opens the unrolled loop over the rows done side by side and binds their axes; *row is which of them. */
 static NstBlock *open_jam(Rows *r, NstBlock *block, NstDim *row)
 {
@@ -43,16 +52,36 @@ static NstBlock *open_jam(Rows *r, NstBlock *block, NstDim *row)
         block =
             nst_writer_loop(r->w, block, "row", constant(r, 0), constant(r, r->jam->rows), 1, NST_FOR_UNROLL, 0, row);
     nst_writer_bind(r->w, r->jam->which, *row);
-    bind_row(r->w, r->jam->group, nst_dim_add(r->dims, r->jam->first, *row));
-    for (uint32_t k = 0; k < r->n_common; k++)
-        nst_writer_bind(r->w, r->nest->axis[k].var,
-                        nst_writer_dim(r->w, nst_dim_sym(r->dims, r->jam->group->axis[k].var)));
+    bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, *row));
     return block;
 }
 
 static int64_t jammed(const Rows *r)
 {
     return r->jam ? r->jam->rows : 1;
+}
+
+/* Prefetches what the vector at hand reads, the rows side by side further on: while one block of rows is computed with, the
+ * next one comes from L2. */
+static void fetch_ahead(Rows *r, NstBlock *block, NstDim row)
+{
+    NstTouched t;
+    if (!r->fetch_ahead) return;
+    nst_touched(r->w->module, r->nest, &t);
+    NstDim ahead = nst_dim_add_const(r->dims, nst_dim_add(r->dims, r->jam->first, row), r->jam->rows);
+    bind_nest_row(r, ahead);
+    for (uint32_t k = 0; k < t.address.n; k++) {
+        bool moves = false;
+        for (uint32_t a = 0; a < r->n_common; a++)
+            moves = moves || nst_dim_uses(r->dims, t.address.at[k], r->nest->axis[a].var);
+        if (t.stored.at[k] || !moves) continue;
+        NstDim *index = NST_NEW_ARRAY(r->w->kernel->arena, NstDim, 1);
+        *index = nst_writer_dim(r->w, t.address.at[k]);
+        NstBuf buffer = nst_writer_buffer(r->w, t.buffer.at[k]);
+        if (nst_kernel_buffer(r->w->kernel, buffer)->space == NST_SPACE_ARG)
+            nst_block_add(r->w->kernel, block, nst_stmt_prefetch(r->w->kernel, buffer, index, 1, 1, false));
+    }
+    bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, row));
 }
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
@@ -97,6 +126,7 @@ static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end)
     block = open_jam(r, block, &row);
     block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, r->lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
+    fetch_ahead(r, block, row);
     write_point(r, block);
 }
 
@@ -296,6 +326,7 @@ static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim 
     block = nst_writer_loop(r->w, block, "l", constant(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
     element = nst_dim_add(dims, from, lane);
     nst_writer_bind(r->w, axis.var, element);
+    if (!masked) fetch_ahead(r, block, l->row);
     bind_states(r, l, j, lane);
     for (uint32_t k = 0; k < r->nest->n_states; k++) value[k] = nst_writer_expr(r->w, r->nest->state[k].step);
     store_states(r, block, l, j, lane, value);
@@ -579,7 +610,7 @@ bool nst_is_row_group(const NstGroup *group)
 }
 
 /* Rows side by side, at most; and the share of L1 that their inputs and locals may take. */
-enum { MAX_JAM = 4, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
+enum { MAX_JAM = 2, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
 /* Fewer rows than this are better dealt to the threads singly. */
 enum { ROWS_TO_JAM = 16 };
 
@@ -642,6 +673,7 @@ static NstStatus write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, Ns
         NstNest *flat = nst_flat_nest(w, nest, group->n_axes);
         separate_locals(w, flat, &jam);
         Rows r = {.ctx = ctx, .w = w, .dims = dims, .nest = flat, .n_common = group->n_axes, .jam = &jam};
+        r.fetch_ahead = k == 1;
         write_nest(&r, block);
     }
     return NST_OK;

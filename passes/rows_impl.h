@@ -26,6 +26,7 @@ typedef struct Rows {
     bool parallel;     /* the next outer loop may be parallel */
     uint32_t next_let; /* index-lets up to here are bound */
     const NstJam *jam; /* rows done side by side; NULL: the common axes are bound */
+    bool fetch_ahead;  /* this nest prefetches the next rows of what it reads */
 } Rows;
 
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
