@@ -67,6 +67,10 @@ typedef struct NstTile {
     LLVMTypeRef type; /* of one chunk */
     uint32_t n;
     LLVMValueRef *value;
+    /* A square of the tile transposed, as of `turned_generation`; NULL: none. */
+    LLVMValueRef *turned;
+    int64_t turned_row, turned_chunk;
+    uint32_t turned_generation;
 } NstTile;
 
 /* A value loaded in the current straight run of code. */

@@ -140,6 +140,7 @@ typedef struct Place {
     NstTile *tile;
     int64_t row, at; /* element of lane 0 on the last axis */
     bool by_lane;
+    bool turned; /* the lane is on the axis before the last: lane k reads row + k */
 } Place;
 
 static bool bad_index(NstEmit *e, NstBuf buffer, const char *why)
@@ -157,12 +158,13 @@ static bool find_place(NstEmit *e, NstBuf buffer, const NstDim *index, Place *pl
     for (int axis = 0; axis < info->rank; axis++) {
         int64_t at, extent = place->tile->extent[axis], stride = 1;
         NstDim coef, constant = index[axis];
-        bool is_last = axis + 1 == info->rank;
-        if (is_last && nst_emit_varies(e, index[axis])) {
+        bool is_last = axis + 1 == info->rank, varies = nst_emit_varies(e, index[axis]);
+        if (varies && axis + 2 == info->rank && !nst_emit_varies(e, index[axis + 1])) place->turned = true;
+        if (varies && (is_last || place->turned)) {
             place->by_lane = true;
             if (!nst_dim_linear(e->dims, index[axis], e->lane.sym, &coef, &constant) ||
                 !nst_dim_is_const(e->dims, coef, &stride) || stride != 1)
-                return bad_index(e, buffer, "the lane must be added to a constant on the last axis");
+                return bad_index(e, buffer, "the lane must be added to a constant on the last axis, or the one before");
         }
         if (!nst_dim_is_const(e->dims, constant, &at)) return bad_index(e, buffer, "index is not constant");
         if (at < 0 || at >= extent) return bad_index(e, buffer, "index out of range");
@@ -202,6 +204,49 @@ static LLVMValueRef read_lanes(NstEmit *e, const Place *place, uint32_t n)
     return LLVMBuildShuffleVector(e->llvm->builder, first, second, LLVMConstVector(mask, n), "");
 }
 
+/* Transposes n vectors of n lanes: squares of 1, 2, 4, ... lanes change places across the diagonal. */
+static void transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
+{
+    LLVMValueRef low[256], high[256];
+    for (uint32_t d = 1; d < n; d *= 2) {
+        for (uint32_t k = 0; k < n; k++) {
+            low[k] = lane_number(e, k & d ? n + k - d : k);
+            high[k] = lane_number(e, k & d ? n + k : k + d);
+        }
+        LLVMValueRef low_mask = LLVMConstVector(low, n), high_mask = LLVMConstVector(high, n);
+        for (uint32_t k = 0; k < n; k++) {
+            if (k & d) continue;
+            LLVMValueRef a = row[k], b = row[k + d];
+            row[k] = LLVMBuildShuffleVector(e->llvm->builder, a, b, low_mask, "");
+            row[k + d] = LLVMBuildShuffleVector(e->llvm->builder, a, b, high_mask, "");
+        }
+    }
+}
+
+/* Element `at` of rows row .. row + n - 1.  The whole square is transposed at the first such read and kept until something
+ * is written or control flow meets. */
+static LLVMValueRef read_turned(NstEmit *e, const Place *place, uint32_t n)
+{
+    NstTile *tile = place->tile;
+    int64_t chunk = place->at / tile->lanes;
+    if (tile->lanes != n || (n & (n - 1)) || (place->row + n) * tile->chunks > tile->n) {
+        nst_emit_fail(e, NST_E_UNSUPPORTED, "kernel '%s': transposed read of %u rows of a register tile of %u lanes",
+                      e->kernel->name, n, tile->lanes);
+        return LLVMConstNull(tile->type);
+    }
+    bool known = tile->turned && tile->turned_generation == e->generation && tile->turned_row == place->row &&
+                 tile->turned_chunk == chunk;
+    if (!known) {
+        tile->turned = NST_NEW_ARRAY(e->arena, LLVMValueRef, n);
+        for (uint32_t k = 0; k < n; k++) tile->turned[k] = tile->value[(place->row + k) * tile->chunks + chunk];
+        transpose(e, tile->turned, n);
+        tile->turned_row = place->row;
+        tile->turned_chunk = chunk;
+        tile->turned_generation = e->generation;
+    }
+    return tile->turned[place->at % tile->lanes];
+}
+
 NstLanes nst_emit_tile_read(NstEmit *e, NstBuf buffer, const NstDim *index, NstDtype type)
 {
     Place place;
@@ -209,6 +254,7 @@ NstLanes nst_emit_tile_read(NstEmit *e, NstBuf buffer, const NstDim *index, NstD
     if (e->status != NST_OK || !find_place(e, buffer, index, &place))
         return (NstLanes){LLVMConstNull(nst_llvm_type(e->llvm, type)), 1};
     NstTile *tile = place.tile;
+    if (place.turned) return (NstLanes){read_turned(e, &place, e->lane.n), e->lane.n};
     if (place.by_lane) return (NstLanes){read_lanes(e, &place, e->lane.n), e->lane.n};
     LLVMValueRef chunk = *chunk_at(&place, place.at / tile->lanes);
     if (tile->lanes == 1) return (NstLanes){chunk, 1};
@@ -251,6 +297,11 @@ void nst_emit_tile_write(NstEmit *e, NstBuf buffer, const NstDim *index, NstLane
     Place place;
     if (e->status != NST_OK || !find_place(e, buffer, index, &place)) return;
     NstTile *tile = place.tile;
+    tile->turned = NULL;
+    if (place.turned) {
+        bad_index(e, buffer, "a store has the lane on the last axis");
+        return;
+    }
     if (place.by_lane) {
         value = nst_emit_spread(e, value, e->lane.n);
         if (e->lane.mask) value.v = nst_llvm_select(e->llvm, e->lane.mask, value.v, read_lanes(e, &place, e->lane.n));

@@ -228,12 +228,16 @@ static NstStatus check_range(NstVerifier *v, const NstBuffer *buffer, int axis, 
     return NST_OK;
 }
 
-/* Register tile index: constants and unrolled variables; the last axis may add the lane. */
-static NstStatus check_reg_index(NstVerifier *v, const NstBuffer *buffer, int axis, NstDim index)
+/* Register tile index: constants and unrolled variables; the last axis may add the lane, or, when it does not and the tile is
+ * read, the one before (a transposed read). */
+static NstStatus check_reg_index(NstVerifier *v, const NstBuffer *buffer, int axis, const NstDim *all, bool is_load)
 {
     NstDims *dims = v->kernel->dims;
-    NstDim rest = index;
-    if (axis == buffer->rank - 1 && v->vector != NULL && nst_dim_uses(dims, index, v->vector->var)) {
+    NstDim index = all[axis], rest = index;
+    bool may_add = axis == buffer->rank - 1;
+    if (v->vector != NULL && is_load && axis == buffer->rank - 2)
+        may_add = !nst_dim_uses(dims, all[axis + 1], v->vector->var);
+    if (may_add && v->vector != NULL && nst_dim_uses(dims, index, v->vector->var)) {
         NstDim lane = nst_dim_sub(dims, nst_dim_sym(dims, v->vector->var), v->vector->begin);
         if (v->vector->step != 1) lane = nst_dim_floordiv(dims, lane, nst_dim_const(dims, v->vector->step));
         rest = nst_dim_sub(dims, index, lane);
@@ -244,7 +248,7 @@ static NstStatus check_reg_index(NstVerifier *v, const NstBuffer *buffer, int ax
     return NST_OK;
 }
 
-NstStatus nst_verify_access(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index)
+static NstStatus check_access(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index, bool is_load)
 {
     NST_TRY(nst_verify_buffer_use(v, id));
     const NstBuffer *buffer = nst_kernel_buffer(v->kernel, id);
@@ -253,15 +257,20 @@ NstStatus nst_verify_access(NstVerifier *v, NstBuf id, const NstDim *index, uint
                                  buffer->rank, n_index);
     for (int axis = 0; axis < buffer->rank; axis++) {
         NST_TRY(nst_verify_dim(v, index[axis]));
-        if (buffer->space == NST_SPACE_REG) NST_TRY(check_reg_index(v, buffer, axis, index[axis]));
+        if (buffer->space == NST_SPACE_REG) NST_TRY(check_reg_index(v, buffer, axis, index, is_load));
         if (v->maybe_dead == 0) NST_TRY(check_range(v, buffer, axis, index[axis]));
     }
     return NST_OK;
 }
 
+NstStatus nst_verify_access(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index)
+{
+    return check_access(v, id, index, n_index, false);
+}
+
 static NstStatus check_load(NstVerifier *v, const NstExprNode *node)
 {
-    NST_TRY(nst_verify_access(v, (NstBuf){node->ref}, node->index, node->n_index));
+    NST_TRY(check_access(v, (NstBuf){node->ref}, node->index, node->n_index, true));
     const NstBuffer *buffer = nst_kernel_buffer(v->kernel, (NstBuf){node->ref});
     int wide = nst_dtype_info(node->type)->bytes, bytes = nst_dtype_info(buffer->dtype)->bytes;
     bool whole = wide % bytes == 0 && buffer->layout.bits >= 8;

@@ -197,13 +197,37 @@ static void merge_axes(NstModule *module, NstNest *nest, uint32_t n_common)
     }
 }
 
-NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common)
+NstNest *nst_flat_addresses(NstWriter *w, const NstNest *nest)
 {
     NstNest *flat = nst_nest_clone(w->module, nest);
     Flattener f = {w, w->module->arena};
     flatten_accesses(&f, flat);
-    nst_nest_split_divided(w->module, flat, n_common);
-    if (!flat->n_states && flat->n_outs) order_axes(w->module, flat, n_common);
-    merge_axes(w->module, flat, n_common);
     return flat;
+}
+
+void nst_flat_axes(NstModule *module, NstNest *flat, uint32_t n_common)
+{
+    nst_nest_split_divided(module, flat, n_common);
+    if (!flat->n_states && flat->n_outs) order_axes(module, flat, n_common);
+    merge_axes(module, flat, n_common);
+}
+
+NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common)
+{
+    NstNest *flat = nst_flat_addresses(w, nest);
+    nst_flat_axes(w->module, flat, n_common);
+    return flat;
+}
+
+NstNest *nst_nest_range(NstModule *module, const NstNest *nest, uint32_t k, NstDim begin, NstDim end)
+{
+    NstDims *dims = module->dims;
+    NstNest *part = nst_nest_clone(module, nest);
+    NstAxis whole = part->axis[k];
+    part->axis[k] = nst_nest_axis(module, nst_dims_sym(dims, whole.var)->name, nst_dim_sub(dims, end, begin));
+    uint32_t n_syms = nst_dims_sym_count(dims) + 1;
+    NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
+    table[whole.var.i] = nst_dim_add(dims, begin, nst_dim_sym(dims, part->axis[k].var));
+    nst_nest_subst(module, part, table, n_syms);
+    return part;
 }

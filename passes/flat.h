@@ -18,6 +18,11 @@ void nst_flat_buffers(NstWriter *w);
 /* A copy of the nest in flat form for that writer: the first n_common axes stay; the others are split, ordered (maps only)
  * and merged. */
 NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common);
+/* Its two halves: a copy with linear addresses; axes split, ordered and merged.  Between them a nest may be cut. */
+NstNest *nst_flat_addresses(NstWriter *w, const NstNest *nest);
+void nst_flat_axes(NstModule *module, NstNest *flat, uint32_t n_common);
+/* The part begin <= axis k < end of a nest, as a nest of its own. */
+NstNest *nst_nest_range(NstModule *module, const NstNest *nest, uint32_t k, NstDim begin, NstDim end);
 
 /* Element offsets that a nest touches: `dim` of loads and outputs, each once; `other` is all else that depends on axes:
  * conditions, index values, lets. */

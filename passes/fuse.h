@@ -16,6 +16,7 @@ typedef struct NstFuser {
     NstDims *dims;
     NstExprs *exprs;
     NstArena *arena;
+    const NstGroup *within; /* a serial group whose members are fused: only its locals may vanish; NULL: the module */
     NST_VEC(NstFuseGroup) groups; /* in execution order */
 } NstFuser;
 
@@ -34,6 +35,8 @@ NstNest *nst_fuse_single(const NstGroup *group);
 /* Number of nests (in whole groups) that write / groups that read the buffer. */
 uint32_t nst_fuse_writers(const NstFuser *f, NstBuf buffer);
 uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer);
+/* True if nothing outside of what is being fused reads the buffer: it may vanish with its last reader. */
+bool nst_fuse_private(const NstFuser *f, NstBuf buffer);
 /* Says why a group was not fused with what reads it (kept for the plan). */
 void nst_fuse_refuse(NstFuser *f, uint32_t at, const char *why);
 
@@ -48,8 +51,10 @@ bool nst_fuse_plain_out(const NstFuser *f, const NstNest *nest, const NstNestOut
 /* Nominal scalar operations of an expression: one an elementary operation, more for the slow ones. */
 uint32_t nst_fuse_cost(const NstFuser *f, NstExpr e);
 /* True if the producer may be evaluated inside the consumer; else *why says why not. */
-bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, uint32_t n_readers,
+bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, bool repeats,
                           const char **why);
+/* True if the producer's readers together would evaluate it more often than it does by itself. */
+bool nst_fuse_repeats(const NstFuser *f, const NstNest *producer);
 /* True if one iteration of the first n common axes keeps the buffer in the first-level cache. */
 bool nst_fuse_row_fits(const NstFuser *f, NstBuf buffer, uint32_t n_common);
 /* True if any index of a load is clamped into its buffer: a pad or concat that scheduling will split. */

@@ -92,17 +92,37 @@ static bool reads_after(const NstFuser *f, const NstNest *nest, NstBuf buffer)
     return !nst_fuse_loads(f, &before, buffer, NULL, 0);
 }
 
-/* True if the consumer would evaluate the producer more often than the producer does by itself. */
-static bool repeats(const NstFuser *f, const NstNest *producer, const NstNest *consumer)
+static void add_domains(const NstFuser *f, const NstNest *producer, const NstGroup *group, NstDim *total, bool *repeats)
 {
-    NstExpr load[4];
-    uint32_t loads = nst_fuse_loads(f, consumer, producer->out[0].buffer, load, 4), clamped = 0;
-    for (uint32_t k = 0; k < loads && k < 4; k++) clamped += nst_fuse_has_clamp(f, load[k]);
-    if (loads == clamped) return false; /* each place of the result reads one of them once loops are split */
-    if (loads > 1) return true;
-    bool after = reads_after(f, consumer, producer->out[0].buffer);
-    NstDim own = domain(f, producer, true), there = domain(f, consumer, after);
-    return nst_dim_compare(f->dims, there, NST_DIM_LE, own) != NST_TRUE;
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        NstExpr load[4];
+        if (!nest) {
+            add_domains(f, producer, group->items.at[k].group, total, repeats);
+            continue;
+        }
+        uint32_t loads = nst_fuse_loads(f, nest, producer->out[0].buffer, load, 4), clamped = 0;
+        if (!loads) continue;
+        for (uint32_t l = 0; l < loads && l < 4; l++) clamped += nst_fuse_has_clamp(f, load[l]);
+        if (clamped) {
+            /* Each place of the result reads one of them, once loops are split; together not more than what there is to read. */
+            *total = nst_dim_add(f->dims, *total, domain(f, producer, true));
+            if (loads != clamped) *repeats = true;
+            continue;
+        }
+        if (loads > 1) *repeats = true;
+        *total = nst_dim_add(f->dims, *total, domain(f, nest, reads_after(f, nest, producer->out[0].buffer)));
+    }
+}
+
+bool nst_fuse_repeats(const NstFuser *f, const NstNest *producer)
+{
+    NstDim total = nst_dim_const(f->dims, 0);
+    bool repeats = false;
+    for (uint32_t k = 0; k < f->groups.n && !repeats; k++)
+        if (nst_fuser_holds(&f->groups.at[k].reads, producer->out[0].buffer))
+            add_domains(f, producer, f->groups.at[k].group, &total, &repeats);
+    return repeats || nst_dim_compare(f->dims, total, NST_DIM_LE, domain(f, producer, true)) != NST_TRUE;
 }
 
 static uint32_t total_cost(const NstFuser *f, const NstNest *nest)
@@ -113,7 +133,7 @@ static uint32_t total_cost(const NstFuser *f, const NstNest *nest)
     return cost;
 }
 
-bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, uint32_t n_readers,
+bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstNest *consumer, bool repeats,
                           const char **why)
 {
     NstContraction c;
@@ -129,12 +149,8 @@ bool nst_fuse_inline_pays(const NstFuser *f, const NstNest *producer, const NstN
         *why = "conditions of a pad or concat inside a reduction cost more than a copy";
         return false;
     }
-    if (n_readers > 1 && cost > COST_REPEAT) {
-        *why = "it is read by several and dear to repeat";
-        return false;
-    }
-    if (cost > COST_REPEAT && repeats(f, producer, consumer)) {
-        *why = "its reader would evaluate it more than once an element";
+    if (cost > COST_REPEAT && repeats) {
+        *why = "it is dear and its readers would evaluate it more than once an element";
         return false;
     }
     *why = "the expression would grow too large";

@@ -122,6 +122,16 @@ uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer)
     return n;
 }
 
+bool nst_fuse_private(const NstFuser *f, NstBuf buffer)
+{
+    if (nst_module_get(f->module, buffer)->role != NST_ROLE_TEMP) return false;
+    for (uint32_t k = 0; k < f->module->reads.n; k++)
+        if (f->module->reads.at[k].buffer.i == buffer.i) return false;
+    for (uint32_t k = 0; f->within && k < f->within->locals.n; k++)
+        if (f->within->locals.at[k].i == buffer.i) return true;
+    return !f->within;
+}
+
 void nst_fuse_refuse(NstFuser *f, uint32_t at, const char *why)
 {
     f->groups.at[at].group->why_not_fused = why;

@@ -182,8 +182,7 @@ static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
         nst_fuse_refuse(f, from, "a kernel between needs its result first");
         return false;
     }
-    bool keep =
-        nst_module_get(f->module, m.out->buffer)->role != NST_ROLE_TEMP || nst_fuse_readers(f, m.out->buffer) > 1;
+    bool keep = !nst_fuse_private(f, m.out->buffer) || nst_fuse_readers(f, m.out->buffer) > 1;
     *place = nst_fuser_join(f, from, to, nst_group_new(f->module, joined_nest(&m, keep)));
     return true;
 }

@@ -78,17 +78,16 @@ static bool lets_may_move(NstFuser *f, const NstNest *producer, const NstNest *c
 }
 
 /* All nests of a group that read the buffer must take the producer; *why says what one minds. */
-static bool group_takes(NstFuser *f, const NstNest *producer, const NstGroup *group, uint32_t n_readers,
-                        const char **why)
+static bool group_takes(NstFuser *f, const NstNest *producer, const NstGroup *group, bool repeats, const char **why)
 {
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         if (!nest) {
-            if (!group_takes(f, producer, group->items.at[k].group, n_readers, why)) return false;
+            if (!group_takes(f, producer, group->items.at[k].group, repeats, why)) return false;
             continue;
         }
         if (!nst_fuse_loads(f, nest, producer->out[0].buffer, NULL, 0)) continue;
-        if (!nst_fuse_inline_pays(f, producer, nest, n_readers, why)) return false;
+        if (!nst_fuse_inline_pays(f, producer, nest, repeats, why)) return false;
         *why = "its gathered index would be read inside a reduction";
         if (!lets_may_move(f, producer, nest)) return false;
     }
@@ -107,20 +106,13 @@ static void inline_into_group(NstFuser *f, const NstNest *producer, NstGroup *gr
     group->origin = nst_origin_merge(f->module->origins, producer->origin, group->origin);
 }
 
-static bool is_symbol_source(const NstFuser *f, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < f->module->reads.n; k++)
-        if (f->module->reads.at[k].buffer.i == buffer.i) return true;
-    return false;
-}
-
 /* A map alone in its group whose one result is temporary, complete and its own. */
 static NstNest *inlinable(NstFuser *f, uint32_t at)
 {
     NstNest *nest = nst_fuse_single(f->groups.at[at].group);
     if (!nest || nest->n_states || nest->n_outs != 1 || nest->store_guard.i || nest->check.i) return NULL;
     NstBuf buffer = nest->out[0].buffer;
-    if (nst_module_get(f->module, buffer)->role != NST_ROLE_TEMP || is_symbol_source(f, buffer)) return NULL;
+    if (!nst_fuse_private(f, buffer)) return NULL;
     if (nst_fuser_holds(&f->groups.at[at].reads, buffer)) return NULL;
     if (!nst_fuse_plain_out(f, nest, &nest->out[0]) || nst_fuse_writers(f, buffer) != 1) return NULL;
     return nest;
@@ -131,11 +123,11 @@ static bool inline_group(NstFuser *f, uint32_t at)
     NstNest *producer = inlinable(f, at);
     if (!producer) return false;
     NstBuf buffer = producer->out[0].buffer;
-    uint32_t n_readers = nst_fuse_readers(f, buffer);
+    bool repeats = nst_fuse_repeats(f, producer);
     const char *why = NULL;
     for (uint32_t k = at + 1; k < f->groups.n; k++) {
         if (!nst_fuser_holds(&f->groups.at[k].reads, buffer)) continue;
-        if (group_takes(f, producer, f->groups.at[k].group, n_readers, &why)) continue;
+        if (group_takes(f, producer, f->groups.at[k].group, repeats, &why)) continue;
         nst_fuse_refuse(f, at, why);
         return false;
     }

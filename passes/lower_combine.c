@@ -26,13 +26,13 @@ static NstExpr step_with(NstReading *reading, const NstNode *node, NstExpr step,
 void nst_lower_reduce(NstLowering *lower, const NstNode *node)
 {
     const NstType *in = nst_value_type(lower->graph, node->in[0]), *out = nst_value_type(lower->graph, node->out[0]);
-    NstNest *nest = nst_nest_new(lower->module, "reduce", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest, .skip_padding = node->attr.reduce.skip_padding};
+    NstReading reading = nst_lower_begin(lower, "reduce", node->origin, in->rank);
+    NstNest *nest = reading.nest;
+    reading.skip_padding = node->attr.reduce.skip_padding;
     bool reduced[NST_MAX_RANK] = {false};
     NstDim index[NST_MAX_RANK], to[NST_MAX_RANK];
     int at = 0;
     for (int k = 0; k < node->attr.reduce.n_axes; k++) reduced[node->attr.reduce.axes[k]] = true;
-    nest->axis = NST_NEW_ARRAY(lower->arena, NstAxis, in->rank);
     nest->reduce = NST_NEW_ARRAY(lower->arena, NstAxis, in->rank);
     for (int k = 0; k < in->rank; k++) {
         if (reduced[k]) {
@@ -140,10 +140,10 @@ void nst_lower_contract(NstLowering *lower, const NstNode *node)
     const NstAttrs *a = &node->attr;
     NstExprs *exprs = lower->exprs;
     NstDim extent[NST_MAX_LABELS] = {{0}}, index[NST_MAX_LABELS] = {{0}}, to[NST_MAX_RANK];
-    NstNest *nest = nst_nest_new(lower->module, "contract", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest, .skip_padding = true};
+    NstReading reading = nst_lower_begin(lower, "contract", node->origin, a->contract.out_rank);
+    NstNest *nest = reading.nest;
+    reading.skip_padding = true;
     label_extents(lower, node, extent);
-    nest->axis = NST_NEW_ARRAY(lower->arena, NstAxis, a->contract.out_rank);
     nest->reduce = NST_NEW_ARRAY(lower->arena, NstAxis, a->contract.n_sum);
     for (int k = 0; k < a->contract.out_rank; k++) {
         uint8_t label = a->contract.out_labels[k];

@@ -48,7 +48,7 @@ static bool is_empty(const NstLowering *lower, NstDim extent)
 static void clear_output(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]);
-    NstNest *nest = nst_nest_new(lower->module, "fill", node->origin);
+    NstNest *nest = nst_lower_begin(lower, "fill", node->origin, out->rank).nest;
     NstDim *at = nst_lower_axes(lower, nest, out->rank, out->shape);
     nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), at,
                     nst_expr_const(lower->exprs, out->dtype, (NstScalar){0}));
@@ -63,8 +63,8 @@ void nst_lower_gather(NstLowering *lower, const NstNode *node)
     bool by_guard = node->attr.gather.mode == NST_INDEX_FILL && may_be_empty(lower, data->shape[axis]);
     if (by_guard) clear_output(lower, node);
     if (by_guard && is_empty(lower, data->shape[axis])) return;
-    NstNest *nest = nst_nest_new(lower->module, "gather", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, "gather", node->origin, out->rank);
+    NstNest *nest = reading.nest;
     NstDim *at = nst_lower_axes(lower, nest, out->rank, out->shape), pick[NST_MAX_RANK], from[NST_MAX_RANK];
     for (int k = 0; k < batch; k++) pick[k] = at[k];
     for (int k = 0; k < n_picked; k++) pick[batch + k] = at[axis + k];
@@ -86,8 +86,8 @@ void nst_lower_gather(NstLowering *lower, const NstNode *node)
 static void copy_data(NstLowering *lower, const NstNode *node, NstBuf buffer)
 {
     const NstType *data = nst_value_type(lower->graph, node->in[0]);
-    NstNest *nest = nst_nest_new(lower->module, "copy", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, "copy", node->origin, data->rank);
+    NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, data->rank, data->shape);
     NstExpr value = nst_read_value(&reading, node->in[0], index);
     nst_lower_store(lower, nest, buffer, index, value);

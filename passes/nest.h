@@ -83,7 +83,8 @@ typedef struct NstGroup NstGroup;
 typedef struct NstGroupItem {
     NstNest *nest;
     NstGroup *group;
-} NstGroupItem; /* exactly one is set */
+    struct NstTileSchedule *tile; /* of the nest in a serial group (nst_prepare_serial); NULL: another kind */
+} NstGroupItem;                   /* nest or group: exactly one is set */
 struct NstGroup {
     const char *name;
     NstOrigin origin;

@@ -127,7 +127,15 @@ NstDim nst_read_let(NstReading *reading, NstVal value, NstDim lo, NstDim hi, Nst
         if (reading->let_value.at[k].i == value.i && nst_dim_same(reading->lets.at[k].lo, lo) &&
             nst_dim_same(reading->lets.at[k].hi, hi))
             return nst_dim_sym(reading->lower->dims, reading->lets.at[k].var);
+    NstDims *dims = reading->lower->dims;
     NstExpr scalar = nst_expr_convert(reading->lower->exprs, NST_I64, nst_read_value(reading, value, NULL), false);
+    const NstExprNode *known = nst_expr(reading->lower->exprs, scalar);
+    if (known->op == NST_OP_INDEX) { /* the step of a loop: nothing to check where the bounds are proven */
+        NstDim at = known->index[0];
+        if (nst_dim_compare(dims, at, NST_DIM_GE, lo) == NST_TRUE &&
+            nst_dim_compare(dims, at, NST_DIM_LT, hi) == NST_TRUE)
+            return at;
+    }
     NstDim var = nst_read_let_of(reading, scalar, lo, hi, true, origin);
     reading->let_value.at[reading->lets.n - 1] = value;
     return var;
@@ -337,10 +345,18 @@ NstExpr nst_read_value(NstReading *reading, NstVal value, const NstDim *index)
 {
     NstLowering *lower = reading->lower;
     value = nst_lowered_value(lower, value);
+    const NstType *type = nst_value_type(lower->graph, value);
     NstBuf buffer = lower->buffer_of[value.i];
-    if (buffer.i) {
-        const NstType *type = nst_value_type(lower->graph, value);
-        return nst_expr_load(lower->exprs, type->dtype, buffer, index, (uint32_t)type->rank);
+    if (value.i == lower->iteration.i && lower->in_loop) return nst_expr_index(lower->exprs, reading->step);
+    if (value.i == lower->go.i && lower->in_loop) return nst_expr_int(lower->exprs, NST_BOOL, 1);
+    bool is_state = lower->history[value.i].i != 0;
+    if (is_state) buffer = lower->history[value.i];
+    if (buffer.i && (is_state || lower->per_step[value.i])) {
+        NstDim at[NST_MAX_RANK + 1];
+        at[0] = is_state && lower->history_step[value.i].i ? lower->history_step[value.i] : reading->step;
+        memcpy(at + 1, index, (size_t)type->rank * sizeof *at);
+        return nst_expr_load(lower->exprs, type->dtype, buffer, at, (uint32_t)type->rank + 1);
     }
+    if (buffer.i) return nst_expr_load(lower->exprs, type->dtype, buffer, index, (uint32_t)type->rank);
     return nst_read_view(reading, nst_value_node(lower->graph, value), index);
 }

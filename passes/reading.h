@@ -15,6 +15,13 @@ typedef struct NstLowering {
     NstBuf *buffer_of;   /* by value: where it is stored; none = a view, or not lowered yet */
     NstVal *stands_for;  /* by value: a region's parameter or result that is another value */
     uint32_t *result_of; /* by value: 1 + number of the first result it is; 0 = none */
+    /* Loops as nests (lower_loop.c).  Inside one, every nest's first axis is the step. */
+    bool in_loop;
+    NstDim steps;         /* how often the loop runs */
+    NstVal iteration, go; /* parameters of the body: the number of the step, and whether to go on (always) */
+    bool *per_step;       /* by value: its buffer has a leading axis of steps */
+    NstBuf *history;      /* by value: where the states of a loop lie: [steps + 1][state]; none = no state */
+    NstDim *history_step; /* by value: which of them it is; none: that of the step before (a parameter of the body) */
 } NstLowering;
 
 /* What one nest reads: collects the index-lets that run-time starts need and, where the nest may skip padding, the
@@ -24,6 +31,7 @@ typedef struct NstReading {
     NstNest *nest;
     bool skip_padding;
     NstExpr guard; /* none = always */
+    NstDim step;   /* inside a loop: the nest's first axis */
     NST_VEC(NstIndexLet) lets;
     NST_VEC(NstVal) let_value; /* by let: the scalar it reads */
 } NstReading;

@@ -1,37 +1,14 @@
 /* rows.c: see rows.h.  No schedule here changes the order of a sum: lanes and tree are the nest's (ir/order.h). */
-#include "passes/rows.h"
+#include "passes/rows_impl.h"
 
 /* Elements of the parallel blocks of a map with one axis: 64 KB of f32, far above the cost of a fork. */
 enum { BLOCK_ELEMENTS = 16 << 10 };
 /* Vectors side by side in the main loop of a cheap map: hides the latency of its operations; dear maps have enough. */
 enum { UNROLL = 4, UNROLL_COST = 12 };
-/* Places where loops are split: each costs a copy of the body. */
-enum { MAX_BREAKS = 6, MAX_SPLIT_AXES = 2 };
+/* Axes along which loops may be split: each split copies the body. */
+enum { MAX_SPLIT_AXES = 2 };
 /* A reduction of at most this many elements, or without adjacent ones, runs one element at a time. */
 enum { MAX_STATES = 8 };
-
-/* Rows done side by side: everything that one row does is done for each of them in turn, vector by vector, so that what they
- * share is loaded once and the latency of one hides behind the others. */
-typedef struct NstJam {
-    int64_t rows;
-    NstDim first;          /* number of the first row */
-    const NstGroup *group; /* whose common axes number the rows */
-    NstSym which;          /* in flat addresses of locals: which of the rows */
-} NstJam;
-
-typedef struct Rows {
-    NstCtx *ctx;
-    NstWriter *w;
-    NstDims *dims;
-    NstNest *nest;
-    uint32_t n_common, n_split; /* axes split so far */
-    int64_t lanes;
-    int unroll;
-    bool parallel; /* the next outer loop may be parallel */
-    bool turned; /* the last two axes run in square blocks: loads are adjacent along the one, stores along the other */
-    uint32_t next_let; /* index-lets up to here are bound */
-    const NstJam *jam; /* rows done side by side; NULL: the common axes are bound */
-} Rows;
 
 static NstDim constant(Rows *r, int64_t value)
 {
@@ -57,6 +34,15 @@ static void bind_row(NstWriter *w, const NstGroup *group, NstDim row)
     }
 }
 
+/* The same, also for the axes of the nest at hand. */
+static void bind_nest_row(Rows *r, NstDim row)
+{
+    bind_row(r->w, r->jam->group, row);
+    for (uint32_t k = 0; k < r->n_common; k++)
+        nst_writer_bind(r->w, r->nest->axis[k].var,
+                        nst_writer_dim(r->w, nst_dim_sym(r->dims, r->jam->group->axis[k].var)));
+}
+
 /* Opens the unrolled loop over the rows done side by side and binds their axes; *row is which of them. */
 static NstBlock *open_jam(Rows *r, NstBlock *block, NstDim *row)
 {
@@ -66,16 +52,36 @@ static NstBlock *open_jam(Rows *r, NstBlock *block, NstDim *row)
         block =
             nst_writer_loop(r->w, block, "row", constant(r, 0), constant(r, r->jam->rows), 1, NST_FOR_UNROLL, 0, row);
     nst_writer_bind(r->w, r->jam->which, *row);
-    bind_row(r->w, r->jam->group, nst_dim_add(r->dims, r->jam->first, *row));
-    for (uint32_t k = 0; k < r->n_common; k++)
-        nst_writer_bind(r->w, r->nest->axis[k].var,
-                        nst_writer_dim(r->w, nst_dim_sym(r->dims, r->jam->group->axis[k].var)));
+    bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, *row));
     return block;
 }
 
 static int64_t jammed(const Rows *r)
 {
     return r->jam ? r->jam->rows : 1;
+}
+
+/* Prefetches what the vector at hand reads, the rows side by side further on: while one block of rows is computed with, the
+ * next one comes from L2. */
+static void fetch_ahead(Rows *r, NstBlock *block, NstDim row)
+{
+    NstTouched t;
+    if (!r->fetch_ahead) return;
+    nst_touched(r->w->module, r->nest, &t);
+    NstDim ahead = nst_dim_add_const(r->dims, nst_dim_add(r->dims, r->jam->first, row), r->jam->rows);
+    bind_nest_row(r, ahead);
+    for (uint32_t k = 0; k < t.address.n; k++) {
+        bool moves = false;
+        for (uint32_t a = 0; a < r->n_common; a++)
+            moves = moves || nst_dim_uses(r->dims, t.address.at[k], r->nest->axis[a].var);
+        if (t.stored.at[k] || !moves) continue;
+        NstDim *index = NST_NEW_ARRAY(r->w->kernel->arena, NstDim, 1);
+        *index = nst_writer_dim(r->w, t.address.at[k]);
+        NstBuf buffer = nst_writer_buffer(r->w, t.buffer.at[k]);
+        if (nst_kernel_buffer(r->w->kernel, buffer)->space == NST_SPACE_ARG)
+            nst_block_add(r->w->kernel, block, nst_stmt_prefetch(r->w->kernel, buffer, index, 1, 1, false));
+    }
+    bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, row));
 }
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
@@ -120,6 +126,7 @@ static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end)
     block = open_jam(r, block, &row);
     block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, r->lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
+    fetch_ahead(r, block, row);
     write_point(r, block);
 }
 
@@ -139,7 +146,7 @@ static void write_vectors(Rows *r, NstBlock *block, NstDim begin, NstDim first, 
 }
 
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
-static void write_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
+void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
 {
     NstDims *dims = r->dims;
     NstDim length = nst_dim_sub(dims, end, begin), full = nst_dim_floordiv(dims, length, constant(r, r->lanes));
@@ -162,66 +169,15 @@ static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
     int64_t least, most;
     nst_dim_bounds(dims, count, &least, &most);
     if (most <= 1) {
-        write_run(r, block, begin, end);
+        nst_rows_run(r, block, begin, end);
         return;
     }
     block = nst_writer_loop(r->w, block, "block", constant(r, 0), count, 1, NST_FOR_PARALLEL, 0, &b);
     NstDim from = nst_dim_add(dims, begin, nst_dim_mul(dims, b, size));
-    write_run(r, block, from, nst_dim_min(dims, end, nst_dim_add(dims, from, size)));
+    nst_rows_run(r, block, from, nst_dim_min(dims, end, nst_dim_add(dims, from, size)));
 }
 
 static void write_axis(Rows *r, NstBlock *block, uint32_t k);
-
-/* Blocks of lanes x lanes of the last two axes, the last from begin to end: code generation transposes them in registers
- * (codegen/README.md).  `row` is where the block starts on the axis before.  A rest of the last axis is masked. */
-static void write_turned_run(Rows *r, NstBlock *block, NstDim row, NstDim begin, NstDim end)
-{
-    NstDims *dims = r->dims;
-    NstDim lanes = constant(r, r->lanes), j, u;
-    NstDim full = nst_dim_floordiv(dims, nst_dim_sub(dims, end, begin), lanes);
-    NstDim rest = nst_dim_add(dims, begin, nst_dim_mul(dims, full, lanes));
-    NstSym axis = r->nest->axis[r->nest->n_axes - 2].var;
-    int64_t known;
-    if (!nst_dim_is_const(dims, full, &known) || known > 0) {
-        NstBlock *body = nst_writer_loop(r->w, block, "j", constant(r, 0), full, 1, NST_FOR_SERIAL, 0, &j);
-        body = nst_writer_loop(r->w, body, "u", constant(r, 0), lanes, 1, NST_FOR_UNROLL, 0, &u);
-        nst_writer_bind(r->w, axis, nst_dim_add(dims, row, u));
-        NstDim base = nst_dim_add(dims, begin, nst_dim_mul(dims, j, lanes));
-        write_vector(r, body, base, nst_dim_add(dims, base, lanes));
-    }
-    if (nst_dim_is_const(dims, nst_dim_sub(dims, end, rest), &known) && known <= 0) return;
-    NstBlock *body = nst_writer_loop(r->w, block, "u", constant(r, 0), lanes, 1, NST_FOR_SERIAL, 0, &u);
-    nst_writer_bind(r->w, axis, nst_dim_add(dims, row, u));
-    write_vector(r, body, rest, end);
-}
-
-/* The last two axes, the first of them from begin to end. */
-static void write_turned(Rows *r, NstBlock *block, NstDim begin, NstDim end, NstForKind kind)
-{
-    NstDims *dims = r->dims;
-    uint32_t k = r->nest->n_axes - 2, n = 0;
-    NstDim at[MAX_BREAKS], lanes = constant(r, r->lanes), b, var, from = constant(r, 0);
-    if (r->n_split < MAX_SPLIT_AXES) n = nst_breaks(r->w, r->nest, r->n_common, k + 1, at, MAX_BREAKS);
-    bool apart = true; /* breaks of the one axis do not depend on the other */
-    for (uint32_t i = 0; i < n; i++) apart = apart && !nst_dim_uses(dims, at[i], r->nest->axis[k].var);
-    NstDim full = apart ? nst_dim_floordiv(dims, nst_dim_sub(dims, end, begin), lanes) : from;
-    NstDim rest = nst_dim_add(dims, begin, nst_dim_mul(dims, full, lanes));
-    int64_t known;
-    if (!nst_dim_is_const(dims, full, &known) || known > 0) {
-        NstBlock *body = nst_writer_loop(r->w, block, "b", constant(r, 0), full, 1, kind, 0, &b);
-        NstDim row = nst_dim_add(dims, begin, nst_dim_mul(dims, b, lanes));
-        for (uint32_t i = 0; i <= n; i++) {
-            NstDim to = i < n ? at[i] : nst_writer_dim(r->w, r->nest->axis[k + 1].extent);
-            if (!nst_dim_is_const(dims, nst_dim_sub(dims, to, from), &known) || known > 0)
-                write_turned_run(r, body, row, from, to);
-            from = to;
-        }
-    }
-    if (nst_dim_is_const(dims, nst_dim_sub(dims, end, rest), &known) && known <= 0) return;
-    NstBlock *body = nst_writer_loop(r->w, block, "row", rest, end, 1, kind, 0, &var);
-    nst_writer_bind(r->w, r->nest->axis[k].var, var);
-    write_axis(r, body, k + 1);
-}
 
 /* Axis k from begin to end. */
 static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstDim end, bool parallel)
@@ -231,16 +187,12 @@ static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstD
         if (parallel)
             write_blocks(r, block, begin, end);
         else
-            write_run(r, block, begin, end);
+            nst_rows_run(r, block, begin, end);
         return;
     }
     NstDim var;
     const char *name = nst_dims_sym(r->dims, r->nest->axis[k].var)->name;
     NstForKind kind = parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
-    if (r->turned && k + 2 == r->nest->n_axes) {
-        write_turned(r, block, begin, end, kind);
-        return;
-    }
     block = nst_writer_loop(r->w, block, name, begin, end, 1, kind, 0, &var);
     nst_writer_bind(r->w, r->nest->axis[k].var, var);
     write_axis(r, block, k + 1);
@@ -249,13 +201,15 @@ static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstD
 /* Loops over axis k and those inside, split where conditions change. */
 static void write_axis(Rows *r, NstBlock *block, uint32_t k)
 {
-    NstDim at[MAX_BREAKS], begin = constant(r, 0), end = nst_writer_dim(r->w, r->nest->axis[k].extent);
-    uint32_t n =
-        r->n_split < MAX_SPLIT_AXES ? nst_breaks(r->w, r->nest, jammed(r) > 1 ? 0 : r->n_common, k, at, MAX_BREAKS) : 0;
+    NstDim at[NST_ROWS_MAX_BREAKS], begin = constant(r, 0), end = nst_writer_dim(r->w, r->nest->axis[k].extent);
+    uint32_t n = r->n_split < MAX_SPLIT_AXES
+                     ? nst_breaks(r->w, r->nest, jammed(r) > 1 ? 0 : r->n_common, k, at, NST_ROWS_MAX_BREAKS)
+                     : 0;
     uint32_t lets = r->next_let;
     bool parallel = r->parallel;
     r->parallel = false;
     r->n_split += n > 0;
+    if (n == 0 && nst_rows_turn(r, block, k, parallel)) return;
     for (uint32_t b = 0; b <= n; b++) {
         NstDim stop = b < n ? at[b] : end;
         int64_t length;
@@ -290,56 +244,6 @@ static void put_longest_first(Rows *r)
     nest->axis[r->n_common] = first;
 }
 
-/* How far the address moves with sym where no clamp holds it; false if that is not constant. */
-static bool free_stride(NstDims *dims, NstDim at, NstSym sym, int64_t *stride)
-{
-    const NstDimNode *node = nst_dim_node(dims, at);
-    int64_t part;
-    *stride = 0;
-    if (!nst_dim_uses(dims, at, sym)) return true;
-    switch (node->op) {
-    case NST_DIM_SYM: *stride = 1; return true;
-    case NST_DIM_SUM:
-        for (uint32_t k = 0; k < node->n; k++) {
-            if (!free_stride(dims, node->arg[k], sym, &part)) return false;
-            *stride += node->coef[k] * part;
-        }
-        return true;
-    case NST_DIM_MIN:
-    case NST_DIM_MAX: {
-        bool first = nst_dim_uses(dims, node->arg[0], sym);
-        return (!first || !nst_dim_uses(dims, node->arg[1], sym)) &&
-               free_stride(dims, node->arg[first ? 0 : 1], sym, stride);
-    }
-    default: return false;
-    }
-}
-
-/* Puts the axis along which loads are adjacent that are apart along the last one before it.  Elements of 4 bytes: what code
- * generation turns in registers. */
-static bool turn_axes(Rows *r)
-{
-    NstNest *nest = r->nest;
-    NstTouched t;
-    nst_touched(r->w->module, nest, &t);
-    if (nest->n_axes < r->n_common + 2 || t.widest != 4 || nest->n_lets || nest->check.i) return false;
-    NstSym last = nest->axis[nest->n_axes - 1].var;
-    for (uint32_t k = 0; k < t.address.n; k++) {
-        int64_t stride;
-        NstDim at = t.address.at[k];
-        if (t.stored.at[k] || !nst_dim_uses(r->dims, at, last)) continue;
-        if (free_stride(r->dims, at, last, &stride) && stride == 1) continue;
-        for (uint32_t a = r->n_common; a + 1 < nest->n_axes; a++) {
-            if (!free_stride(r->dims, at, nest->axis[a].var, &stride) || stride != 1) continue;
-            NstAxis axis = nest->axis[a];
-            for (uint32_t i = a; i + 2 < nest->n_axes; i++) nest->axis[i] = nest->axis[i + 1];
-            nest->axis[nest->n_axes - 2] = axis;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void write_map(Rows *r, NstBlock *block)
 {
     r->unroll = cost_of(r) <= UNROLL_COST && jammed(r) < UNROLL ? UNROLL / (int)jammed(r) : 1;
@@ -348,7 +252,7 @@ static void write_map(Rows *r, NstBlock *block)
         return;
     }
     if (r->parallel && r->nest->n_axes > r->n_common + 2) put_longest_first(r);
-    r->turned = turn_axes(r);
+    nst_rows_turn_order(r);
     write_axis(r, block, r->n_common);
 }
 
@@ -422,6 +326,7 @@ static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim 
     block = nst_writer_loop(r->w, block, "l", constant(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
     element = nst_dim_add(dims, from, lane);
     nst_writer_bind(r->w, axis.var, element);
+    if (!masked) fetch_ahead(r, block, l->row);
     bind_states(r, l, j, lane);
     for (uint32_t k = 0; k < r->nest->n_states; k++) value[k] = nst_writer_expr(r->w, r->nest->state[k].step);
     store_states(r, block, l, j, lane, value);
@@ -653,15 +558,46 @@ static void write_nest(Rows *r, NstBlock *block)
         nst_writer_plain(r->w, open_jam(r, block, &row), flat, flat->n_axes);
 }
 
+/* Parts that a map is cut into, at most, before its axes are ordered: what no condition divides merges and transposes best. */
+enum { MAX_PARTS = 16 };
+
+/* Cuts the flat nests of list (whose outer axes are not bound) along axis k where their conditions change. */
+static void cut(NstWriter *w, NstNest **list, uint32_t *n, uint32_t k)
+{
+    NstDims *dims = w->module->dims;
+    uint32_t before = *n;
+    for (uint32_t i = 0; i < before; i++) {
+        NstDim at[NST_ROWS_MAX_BREAKS + 1], begin = nst_dim_const(dims, 0);
+        const NstNest *nest = list[i];
+        uint32_t breaks = nst_breaks(w, nest, 0, k, at, NST_ROWS_MAX_BREAKS);
+        if (!breaks || *n + breaks > MAX_PARTS) continue;
+        at[breaks] = nest->axis[k].extent;
+        for (uint32_t b = 0; b <= breaks; b++) {
+            NstNest *part = nst_nest_range(w->module, nest, k, begin, at[b]);
+            if (b == 0)
+                list[i] = part;
+            else
+                list[(*n)++] = part;
+            begin = at[b];
+        }
+    }
+}
+
 NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                              bool parallel)
 {
     NstModule *module = w->module;
-    NstNest *flat = nst_flat_nest(w, nest, n_common);
-    for (uint32_t k = 0; k < n_common; k++) /* the copy's axes are new symbols */
-        nst_writer_bind(w, flat->axis[k].var, nst_writer_dim(w, nst_dim_sym(module->dims, nest->axis[k].var)));
-    Rows r = {.ctx = ctx, .w = w, .dims = module->dims, .nest = flat, .n_common = n_common, .parallel = parallel};
-    write_nest(&r, block);
+    NstNest *list[MAX_PARTS] = {nst_flat_addresses(w, nest)};
+    uint32_t n = 1;
+    for (uint32_t k = 0; k < nest->n_axes && !nest->n_states && n_common == 0; k++) cut(w, list, &n, k);
+    for (uint32_t part = 0; part < n; part++) {
+        NstNest *flat = list[part];
+        nst_flat_axes(module, flat, n_common);
+        for (uint32_t k = 0; k < n_common; k++) /* the copy's axes are new symbols */
+            nst_writer_bind(w, flat->axis[k].var, nst_writer_dim(w, nst_dim_sym(module->dims, nest->axis[k].var)));
+        Rows r = {.ctx = ctx, .w = w, .dims = module->dims, .nest = flat, .n_common = n_common, .parallel = parallel};
+        write_nest(&r, block);
+    }
     return NST_OK;
 }
 
@@ -674,7 +610,7 @@ bool nst_is_row_group(const NstGroup *group)
 }
 
 /* Rows side by side, at most; and the share of L1 that their inputs and locals may take. */
-enum { MAX_JAM = 4, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
+enum { MAX_JAM = 2, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
 /* Fewer rows than this are better dealt to the threads singly. */
 enum { ROWS_TO_JAM = 16 };
 
@@ -737,6 +673,7 @@ static NstStatus write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, Ns
         NstNest *flat = nst_flat_nest(w, nest, group->n_axes);
         separate_locals(w, flat, &jam);
         Rows r = {.ctx = ctx, .w = w, .dims = dims, .nest = flat, .n_common = group->n_axes, .jam = &jam};
+        r.fetch_ahead = k == 1;
         write_nest(&r, block);
     }
     return NST_OK;

@@ -4,6 +4,7 @@
  * plain loops for what runs in order. */
 #include "passes/pass.h"
 #include "passes/rows.h"
+#include "passes/serial.h"
 #include "passes/simplify.h"
 #include "passes/strip.h"
 
@@ -24,6 +25,8 @@ static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *
         NST_TRY(schedule_tile(ctx, module, group, result));
     else if (on && nst_is_strip_group(module, group))
         NST_TRY(nst_schedule_strip(ctx, module, group, &result->kernel, &result->arg));
+    else if (on && nst_is_serial_group(group))
+        NST_TRY(nst_schedule_serial(ctx, module, group, &result->kernel, &result->arg));
     else if (on && nst_is_row_group(group))
         NST_TRY(nst_schedule_rows(ctx, module, group, &result->kernel, &result->arg));
     else
@@ -48,7 +51,10 @@ static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const
 NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduledList *run,
                               NstScheduledList *prepack)
 {
-    if (nst_pass_on(options, NST_PASS_SCHEDULE)) nst_prepare_tiles(module);
+    if (nst_pass_on(options, NST_PASS_SCHEDULE)) {
+        nst_prepare_tiles(module);
+        nst_prepare_serial(module);
+    }
     NST_TRY(schedule_groups(ctx, module, module->prepack.at, module->prepack.n, options, prepack));
     return schedule_groups(ctx, module, module->groups.at, module->groups.n, options, run);
 }

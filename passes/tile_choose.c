@@ -154,7 +154,7 @@ static void choose_blocks(Choice *c)
 {
     NstTileSchedule *s = c->s;
     NstDims *dims = c->module->dims;
-    int64_t width = (int64_t)s->vectors * s->lanes, bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
+    int64_t width = (int64_t)s->vectors * s->lanes, bytes = nst_dtype_info(vector_type(c))->bytes;
     int64_t budget = c->module->target->l2_bytes / 2, depth = c->k;
     bool fixed;
     if (!c->c || c->m <= s->rows) return;

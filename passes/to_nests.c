@@ -31,6 +31,16 @@ NstBuf nst_lower_output(NstLowering *lower, NstVal value)
 {
     if (lower->buffer_of[value.i].i) return lower->buffer_of[value.i];
     uint32_t result = lower->result_of[value.i];
+    if (lower->in_loop) {
+        const NstType *type = nst_value_type(lower->graph, value);
+        NstDim shape[NST_MAX_RANK + 1] = {lower->steps};
+        memcpy(shape + 1, type->shape, (size_t)type->rank * sizeof *shape);
+        NstBuf buffer = nst_lower_temporary(lower, value_name(lower, value), type->dtype, type->rank + 1, shape);
+        lower->buffer_of[value.i] = buffer;
+        lower->per_step[value.i] = true;
+        nst_module_get(lower->module, buffer)->value = value;
+        return buffer;
+    }
     return result ? add_buffer(lower, value, NST_ROLE_OUTPUT, result - 1) : add_buffer(lower, value, NST_ROLE_TEMP, 0);
 }
 
@@ -45,10 +55,26 @@ static NstBuf add_const(NstLowering *lower, NstVal value)
 
 /* --- nests --------------------------------------------------------------------------------------------------- */
 
+NstBuf nst_lower_temporary(NstLowering *lower, const char *name, NstDtype dtype, int rank, const NstDim *shape)
+{
+    return nst_module_buffer(lower->module, name, dtype, rank, shape, NST_ROLE_TEMP);
+}
+
+NstReading nst_lower_begin(NstLowering *lower, const char *name, NstOrigin origin, int rank)
+{
+    NstNest *nest = nst_nest_new(lower->module, name, origin);
+    NstReading reading = {.lower = lower, .nest = nest};
+    nest->axis = NST_NEW_ARRAY(lower->arena, NstAxis, rank + 1);
+    if (lower->in_loop) {
+        nest->axis[nest->n_axes++] = nst_nest_axis(lower->module, "step", lower->steps);
+        reading.step = nst_dim_sym(lower->dims, nest->axis[0].var);
+    }
+    return reading;
+}
+
 NstDim *nst_lower_axes(NstLowering *lower, NstNest *nest, int rank, const NstDim *shape)
 {
     NstDim *index = NST_NEW_ARRAY(lower->arena, NstDim, rank);
-    nest->axis = NST_NEW_ARRAY(lower->arena, NstAxis, rank);
     for (int k = 0; k < rank; k++) index[k] = nst_lower_axis(lower, nest->axis, &nest->n_axes, "i", k, shape[k]);
     return index;
 }
@@ -62,6 +88,20 @@ NstDim nst_lower_axis(NstLowering *lower, NstAxis *list, uint32_t *n, const char
 }
 
 void nst_lower_store(NstLowering *lower, NstNest *nest, NstBuf buffer, const NstDim *index, NstExpr value)
+{
+    NstVal held = nst_module_get(lower->module, buffer)->value;
+    NstDim at[NST_MAX_RANK + 1];
+    if (!held.i || !lower->per_step[held.i]) {
+        nst_lower_store_at(lower, nest, buffer, index, value);
+        return;
+    }
+    at[0] = nst_dim_sym(lower->dims, nest->axis[0].var);
+    int rank = nst_module_get(lower->module, buffer)->buffer.rank;
+    if (rank > 1) memcpy(at + 1, index, (size_t)(rank - 1) * sizeof *at);
+    nst_lower_store_at(lower, nest, buffer, at, value);
+}
+
+void nst_lower_store_at(NstLowering *lower, NstNest *nest, NstBuf buffer, const NstDim *index, NstExpr value)
 {
     if (!nest->out) nest->out = NST_NEW_ARRAY(lower->arena, NstNestOut, NST_LOWER_MAX_OUTS);
     NST_ASSERT(nest->n_outs < NST_LOWER_MAX_OUTS);
@@ -80,8 +120,8 @@ NstGroup *nst_lower_add(NstLowering *lower, NstNest *nest)
 static void lower_copy(NstLowering *lower, NstVal value, NstBuf buffer, const NstDim *begin, NstOrigin origin)
 {
     const NstType *type = nst_value_type(lower->graph, value);
-    NstNest *nest = nst_nest_new(lower->module, "copy", origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, "copy", origin, type->rank);
+    NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, type->rank, type->shape);
     NstExpr e = nst_read_value(&reading, value, index);
     NstDim to[NST_MAX_RANK];
@@ -114,8 +154,8 @@ static NstExpr pointwise_value(NstReading *reading, const NstNode *node, const N
 static void lower_pointwise(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]);
-    NstNest *nest = nst_nest_new(lower->module, nst_prim_info(node->prim)->name, node->origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, nst_prim_info(node->prim)->name, node->origin, out->rank);
+    NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, out->rank, out->shape);
     NstExpr value = pointwise_value(&reading, node, index);
     nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), index, value);
@@ -126,8 +166,8 @@ static void lower_pointwise(NstLowering *lower, const NstNode *node)
 static void lower_assert(NstLowering *lower, const NstNode *node)
 {
     const NstType *type = nst_value_type(lower->graph, node->in[0]);
-    NstNest *nest = nst_nest_new(lower->module, "assert", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, "assert", node->origin, type->rank);
+    NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, type->rank, type->shape);
     nest->check = nst_read_value(&reading, node->in[0], index);
     nest->message = node->attr.assertion.message ? node->attr.assertion.message : "assertion";
@@ -161,8 +201,8 @@ static NstStatus lower_pad(NstLowering *lower, const NstNode *node)
             NST_FAIL(lower->ctx, NST_E_UNSUPPORTED,
                      "pad of a tensor whose axis %d may be empty has no nest form (bind the shape)", k);
     }
-    NstNest *nest = nst_nest_new(lower->module, "pad", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, "pad", node->origin, out->rank);
+    NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, out->rank, out->shape);
     NstExpr value = nst_read_view(&reading, node, index);
     nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), index, value);
@@ -177,8 +217,8 @@ static void lower_update_slice(NstLowering *lower, const NstNode *node)
     const NstType *update = nst_value_type(lower->graph, node->in[1]);
     NstBuf buffer = nst_lower_output(lower, node->out[0]);
     lower_copy(lower, node->in[0], buffer, NULL, node->origin);
-    NstNest *nest = nst_nest_new(lower->module, "update", node->origin);
-    NstReading reading = {.lower = lower, .nest = nest};
+    NstReading reading = nst_lower_begin(lower, "update", node->origin, update->rank);
+    NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, update->rank, update->shape), to[NST_MAX_RANK];
     for (int k = 0; k < base->rank; k++) {
         int input = node->attr.slice.start_input ? node->attr.slice.start_input[k] : 0;
@@ -195,14 +235,12 @@ static void lower_update_slice(NstLowering *lower, const NstNode *node)
 
 /* --- the graph ----------------------------------------------------------------------------------------------- */
 
-static NstStatus lower_region(NstLowering *lower, NstRegionId region);
-
 static NstStatus lower_call(NstLowering *lower, const NstNode *node)
 {
     const NstRegion *body = nst_graph_region(lower->graph, node->attr.call.body);
     for (uint32_t k = 0; k < body->params.n; k++)
         lower->stands_for[body->params.at[k].i] = nst_lowered_value(lower, node->in[k]);
-    NST_TRY(lower_region(lower, node->attr.call.body));
+    NST_TRY(nst_lower_region(lower, node->attr.call.body));
     for (uint32_t k = 0; k < node->n_out; k++)
         lower->stands_for[node->out[k].i] = nst_lowered_value(lower, body->results.at[k]);
     return NST_OK;
@@ -211,6 +249,13 @@ static NstStatus lower_call(NstLowering *lower, const NstNode *node)
 static NstStatus lower_node(NstLowering *lower, const NstNode *node)
 {
     if (node->n_out > 0 && nst_is_view(lower, node->out[0])) return NST_OK;
+    bool serial = node->prim == NST_PRIM_PREFIX || node->prim == NST_PRIM_SCATTER || node->prim == NST_PRIM_LOOP;
+    NST_CHECK(lower->ctx, !lower->in_loop || !serial, NST_E_UNSUPPORTED,
+              "primitive '%s' inside a loop cannot be compiled yet; the interpreter runs it",
+              nst_prim_info(node->prim)->name);
+    for (uint32_t k = 0; k < node->n_out && lower->in_loop; k++)
+        NST_CHECK(lower->ctx, nst_value_type(lower->graph, node->out[k])->rank < NST_MAX_RANK, NST_E_UNSUPPORTED,
+                  "a value of rank %d inside a loop cannot be compiled", NST_MAX_RANK);
     switch (node->prim) {
     case NST_PRIM_PARAM: return NST_OK; /* the graph's own were made first, a region's stand for others */
     case NST_PRIM_CONST: add_const(lower, node->out[0]); return NST_OK;
@@ -226,12 +271,12 @@ static NstStatus lower_node(NstLowering *lower, const NstNode *node)
     case NST_PRIM_GATHER: nst_lower_gather(lower, node); return NST_OK;
     case NST_PRIM_SCATTER: nst_lower_scatter(lower, node); return NST_OK;
     case NST_PRIM_CALL: return lower_call(lower, node);
+    case NST_PRIM_LOOP: return nst_lower_loop(lower, node);
     case NST_PRIM_ASSERT: lower_assert(lower, node); return NST_OK;
     case NST_PRIM_RANDOM_BITS:
     case NST_PRIM_SORT:
     case NST_PRIM_COMPACT:
     case NST_PRIM_IF:
-    case NST_PRIM_LOOP:
     case NST_PRIM_HOST:
         NST_FAIL(lower->ctx, NST_E_UNSUPPORTED, "primitive '%s' (%s) cannot be compiled yet; the interpreter runs it",
                  nst_prim_info(node->prim)->name, nst_origin_text(lower->module->origins, node->origin));
@@ -265,7 +310,7 @@ static void store_symbols(NstLowering *lower, const NstNode *node)
     }
 }
 
-static NstStatus lower_region(NstLowering *lower, NstRegionId region)
+NstStatus nst_lower_region(NstLowering *lower, NstRegionId region)
 {
     const NstRegion *body = nst_graph_region(lower->graph, region);
     for (uint32_t k = 0; k < body->nodes.n; k++) {
@@ -282,8 +327,12 @@ static void mark_results(NstLowering *lower, const NstRegion *top)
 {
     for (uint32_t k = top->results.n; k-- > 0;) {
         NstVal value = top->results.at[k];
-        NstPrim prim = nst_value_node(lower->graph, value)->prim;
-        if (prim != NST_PRIM_PARAM && prim != NST_PRIM_CONST && prim != NST_PRIM_CALL && !nst_is_view(lower, value))
+        const NstNode *node = nst_value_node(lower->graph, value);
+        NstPrim prim = node->prim;
+        bool is_state =
+            prim == NST_PRIM_LOOP && nst_graph_value(lower->graph, value)->slot < (uint32_t)node->attr.loop.n_states;
+        if (!is_state && prim != NST_PRIM_PARAM && prim != NST_PRIM_CONST && prim != NST_PRIM_CALL &&
+            !nst_is_view(lower, value))
             lower->result_of[value.i] = k + 1;
     }
 }
@@ -305,11 +354,19 @@ static void copy_results(NstLowering *lower, const NstRegion *top)
 NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
 {
     const NstGraph *graph = module->graph;
-    NstLowering lower = {ctx, module, graph, module->dims, module->exprs, module->arena, NULL, NULL, NULL};
+    NstLowering lower = {.ctx = ctx,
+                         .module = module,
+                         .graph = graph,
+                         .dims = module->dims,
+                         .exprs = module->exprs,
+                         .arena = module->arena};
     const NstRegion *top = nst_graph_region(graph, (NstRegionId){1});
     lower.buffer_of = NST_NEW_ARRAY(module->arena, NstBuf, graph->values.n);
     lower.stands_for = NST_NEW_ARRAY(module->arena, NstVal, graph->values.n);
     lower.result_of = NST_NEW_ARRAY(module->arena, uint32_t, graph->values.n);
+    lower.per_step = NST_NEW_ARRAY(module->arena, bool, graph->values.n);
+    lower.history = NST_NEW_ARRAY(module->arena, NstBuf, graph->values.n);
+    lower.history_step = NST_NEW_ARRAY(module->arena, NstDim, graph->values.n);
     mark_results(&lower, top);
     for (uint32_t k = 0; k < top->params.n; k++) {
         const NstType *type = nst_value_type(graph, top->params.at[k]);
@@ -317,7 +374,7 @@ NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
                   "input %u is no tensor; only tensors can be compiled yet", k);
         add_buffer(&lower, top->params.at[k], NST_ROLE_INPUT, k);
     }
-    NST_TRY(lower_region(&lower, (NstRegionId){1}));
+    NST_TRY(nst_lower_region(&lower, (NstRegionId){1}));
     copy_results(&lower, top);
     return NST_OK;
 }

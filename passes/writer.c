@@ -93,15 +93,30 @@ NstBlock *nst_writer_guard(NstWriter *w, NstBlock *block, NstExpr guard)
     return &branch->u.branch.then;
 }
 
+/* Several results may share work and read what one of them overwrites: all are computed before the first is stored. */
+static NstExpr name_value(NstWriter *w, NstBlock *block, NstExpr value)
+{
+    const NstExprNode *node = nst_expr(w->module->exprs, value);
+    if (nst_scalar_info(node->op)->arity == 0) return value;
+    NstDtype type = node->type;
+    uint32_t id = nst_kernel_let(w->kernel, "result", type);
+    nst_block_add(w->kernel, block, nst_stmt_let(w->kernel, id, value));
+    return nst_expr_let(w->module->exprs, type, id);
+}
+
 void nst_writer_stores(NstWriter *w, NstBlock *block, const NstNest *nest)
 {
     block = nst_writer_guard(w, block, nest->store_guard);
+    NstExpr *value = NST_NEW_ARRAY(w->kernel->arena, NstExpr, nest->n_outs);
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        value[k] = nst_writer_expr(w, nest->out[k].value);
+        if (nest->n_outs > 1) value[k] = name_value(w, block, value[k]);
+    }
     for (uint32_t k = 0; k < nest->n_outs; k++) {
         const NstNestOut *out = &nest->out[k];
         uint32_t n;
         NstDim *index = nst_writer_index(w, out->buffer, out->index, out->n_index, &n);
-        NstStmt *store =
-            nst_stmt_store(w->kernel, nst_writer_buffer(w, out->buffer), index, n, nst_writer_expr(w, out->value));
+        NstStmt *store = nst_stmt_store(w->kernel, nst_writer_buffer(w, out->buffer), index, n, value[k]);
         store->origin = nest->origin;
         nst_block_add(w->kernel, block, store);
     }

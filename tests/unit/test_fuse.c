@@ -133,6 +133,33 @@ Test(fuse, gather_and_prefix_keep_their_place)
           NULL, 2);
 }
 
+Test(fuse, transposing_maps)
+{
+    check("graph g(x: f32[2, 37, 50], b: f32[1, 37, 1], c: f32[1, 1, 37]) {\n  %a = map \"max(a * 2 + b, 0)\" %x, %b\n"
+          "  %t = permute [0, 2, 1] %a\n  %y = map \"a + b\" %t, %c\n  return y = %y\n}\n",
+          NULL, 1);
+    check("graph g(x: f32[a, b], z: f32[b, a]) {\n  symbols a in 1..100, b in 1..100\n  %t = permute [1, 0] %x\n"
+          "  %y = map \"a * b\" %t, %z\n  return y = %y\n}\n",
+          "a=35 b=70", 1);
+}
+
+Test(fuse, recurrent_layer)
+{
+    check("graph g(x: f32[5, 1, 32], h0: f32[1, 16], c0: f32[1, 16]) {\n"
+          "  %w = const f32[64, 32] seed 1\n  %r = const f32[64, 16] seed 2\n  %steps = dim_value 5\n"
+          "  %p = contract \"tni,gi->tng\" %x, %w\n"
+          "  %hn, %cn, %all = loop trips %steps while none states %h0, %c0 body(t: i64[], go: b1[], h: f32[1, 16], "
+          "c: f32[1, 16]) {\n"
+          "    %px = slice start [%t, 0, 0] %p : f32[1, 1, 64]\n    %p0 = reshape %px : f32[1, 64]\n"
+          "    %rh = contract \"nh,gh->ng\" %h, %r\n    %s = map \"a + b\" %p0, %rh\n"
+          "    %i = slice start [0, 0] %s : f32[1, 16]\n    %o = slice start [0, 16] %s : f32[1, 16]\n"
+          "    %f = slice start [0, 32] %s : f32[1, 16]\n    %g = slice start [0, 48] %s : f32[1, 16]\n"
+          "    %c1 = map \"sigmoid(a) * b + sigmoid(c) * tanh(d)\" %f, %c, %i, %g\n"
+          "    %h1 = map \"sigmoid(a) * tanh(b)\" %o, %c1\n    yield %go, %h1, %c1, %h1\n  }\n"
+          "  return all = %all, hn = %hn, cn = %cn\n}\n",
+          NULL, 6);
+}
+
 Test(fuse, pools_and_padding)
 {
     check("graph g(x: f32[1, 3, 8, 8]) {\n  %a = map \"max(a, 0)\" %x\n"

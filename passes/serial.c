@@ -1,0 +1,96 @@
+/* serial.c: see serial.h. */
+#include "passes/serial.h"
+
+bool nst_is_serial_group(const NstGroup *group)
+{
+    if (!group->serial || group->n_axes != 1) return false;
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (!group->items.at[k].nest) return false;
+    return true;
+}
+
+typedef struct ConstVisit {
+    NstModule *module;
+    bool constant;
+} ConstVisit;
+
+static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
+{
+    ConstVisit *v = arg;
+    (void)e;
+    if (node->op == NST_OP_LOAD && nst_module_get(v->module, (NstBuf){node->ref})->role != NST_ROLE_CONST)
+        v->constant = false;
+}
+
+/* True if the column operand is made of constants alone: it is packed once, not in every step. */
+static bool constant_columns(NstModule *module, const NstNest *nest, const NstTileSchedule *schedule)
+{
+    NstContraction c;
+    if (!nst_nest_contraction_by(module, nest, (uint32_t)schedule->col_axis, &c)) return false;
+    ConstVisit v = {module, true};
+    nst_expr_visit(module->exprs, c.b, visit_load, &v);
+    return v.constant;
+}
+
+static void prepare_item(NstModule *module, NstGroupItem *item)
+{
+    NstNest *nest = item->nest;
+    NstTileSchedule *schedule = NST_NEW(module->arena, NstTileSchedule);
+    if (nest->n_lets || nest->store_guard.i || nest->check.i || nest->lanes > 1 || nest->n_axes < 2) return;
+    if (!nst_tile_schedule_choose(module, nest, 1, true, schedule)) return;
+    if (nest->guard.i && nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;
+    if (constant_columns(module, nest, schedule)) {
+        NstPacked packed = nst_pack_columns(module, nest, 1, schedule);
+        if (packed.nest) {
+            /* The constant does not change by step. */
+            NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, nst_dims_sym_count(module->dims) + 1);
+            table[packed.nest->axis[0].var.i] = nst_dim_const(module->dims, 0);
+            NstNest *once = packed.nest;
+            once->axis++;
+            once->n_axes--;
+            nst_nest_subst(module, once, table, nst_dims_sym_count(module->dims) + 1);
+            nst_vec_push(module->arena, &module->prepack, nst_group_new(module, once));
+        }
+    }
+    item->tile = schedule;
+}
+
+void nst_prepare_serial(NstModule *module)
+{
+    for (uint32_t k = 0; k < module->groups.n; k++) {
+        NstGroup *group = module->groups.at[k];
+        for (uint32_t i = 0; nst_is_serial_group(group) && i < group->items.n; i++)
+            prepare_item(module, &group->items.at[i]);
+    }
+}
+
+/* Locals in memory that all threads see, with their leading index (the step) left out. */
+static void make_shared(NstWriter *w, const NstGroup *group, NstBlock *block)
+{
+    for (uint32_t k = 0; k < group->locals.n; k++) {
+        NstBuf local = nst_writer_buffer(w, group->locals.at[k]);
+        nst_kernel_buffer(w->kernel, local)->space = NST_SPACE_SHARED;
+        nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, local));
+    }
+}
+
+NstStatus nst_schedule_serial(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
+                              NstBuf **arg_buffer)
+{
+    NST_CHECK(ctx, nst_is_serial_group(group), NST_E_UNSUPPORTED, "group '%s' is no serial group", group->name);
+    NstWriter w;
+    nst_writer_init(&w, module, group);
+    make_shared(&w, group, &w.kernel->body);
+    NstBlock *block = nst_writer_axis_loop(&w, &w.kernel->body, group->axis[0], NST_FOR_SERIAL);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstGroupItem *item = &group->items.at[k];
+        nst_writer_bind(&w, item->nest->axis[0].var, nst_writer_dim(&w, nst_dim_sym(module->dims, group->axis[0].var)));
+        if (item->tile)
+            NST_TRY(nst_tile_nest(ctx, &w, block, item->nest, 1, item->tile));
+        else
+            nst_writer_plain(&w, block, item->nest, 1);
+        nst_block_add(w.kernel, block, nst_stmt_barrier(w.kernel));
+    }
+    nst_writer_finish(&w, kernel, arg_buffer);
+    return NST_OK;
+}
