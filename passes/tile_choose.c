@@ -212,8 +212,9 @@ enum { COLUMN_ROWS = 8 };
 static void choose_column_order(Choice *c)
 {
     NstTileSchedule *s = c->s;
+    if (s->taps == 0) return;
     int64_t width = (int64_t)s->vectors * s->lanes, bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
-    if (s->taps == 0 || c->m * c->n * bytes * 2 <= c->module->target->l1_bytes || c->n < 2 * width) return;
+    if (c->m * c->n * bytes * 2 <= c->module->target->l1_bytes || c->n < 2 * width) return;
     for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
         if ((int)k != s->row_axis && (int)k != s->col_axis) s->inside |= 1u << k;
     s->col_block = 1;
