@@ -246,6 +246,11 @@ NstStatus nst_simplify_hoist(NstCtx *ctx, NstKernel *kernel, bool *changed)
 
 /* --- sharing within a block ---------------------------------------------------------------------------------- */
 
+/* What is shared must cost this many operations, or one that is slow: code generation joins equal operations of straight
+ * code itself, and a value kept for later takes a register that a load folded into its user does not.  Not measured
+ * (2026-11-29). */
+#define MIN_SHARED_COST 4
+
 typedef struct Share {
     NstKernel *kernel;
     const NstBlock *block;
@@ -288,6 +293,21 @@ static void share(Share *s, NstExpr value, uint32_t first)
     s->changed = true;
 }
 
+static void visit_slow(void *arg, NstExpr e, const NstExprNode *node)
+{
+    (void)e;
+    bool slow = node->op == NST_OP_DIV || node->op == NST_OP_SQRT || node->op == NST_OP_MOD || node->op == NST_OP_REM ||
+                node->op == NST_OP_FLOORDIV || nst_scalar_info(node->op)->expanded;
+    if (slow) *(bool *)arg = true;
+}
+
+static bool is_worth_sharing(const Share *s, NstExpr e)
+{
+    bool slow = false;
+    nst_expr_visit(s->kernel->exprs, e, visit_slow, &slow);
+    return slow || nst_expr_cost(s->kernel->exprs, e) >= MIN_SHARED_COST;
+}
+
 /* The largest values of e that an earlier statement computed. */
 static void share_in(Share *s, NstExpr *root)
 {
@@ -304,10 +324,8 @@ static void share_in(Share *s, NstExpr *root)
             int arity = nst_scalar_info(node->op)->arity;
             if (nst_map_get(&seen, e.i, 0) != 0) continue;
             nst_map_put(&seen, e.i, 1);
-            bool load =
-                node->op == NST_OP_LOAD && nst_kernel_buffer(s->kernel, (NstBuf){node->ref})->space != NST_SPACE_REG;
-            uint32_t first = load || arity > 0 ? nst_map_get(&s->first, e.i, 0) : 0;
-            if (first != 0 && first <= s->at && still_holds(s, e, first)) {
+            uint32_t first = arity > 0 ? nst_map_get(&s->first, e.i, 0) : 0;
+            if (first != 0 && first <= s->at && is_worth_sharing(s, e) && still_holds(s, e, first)) {
                 share(s, e, first - 1);
                 again = true;
             }

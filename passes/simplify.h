@@ -15,7 +15,7 @@ NstStatus nst_simplify_guards(NstCtx *ctx, NstKernel *kernel, bool *changed) NST
  * not write, if it provably runs and nothing that may stop the kernel comes first.  Register tiles stay. */
 NstStatus nst_simplify_hoist(NstCtx *ctx, NstKernel *kernel, bool *changed) NST_MUST_CHECK;
 
-/* Gives a value that several statements of a block compute, with no write to what it loads in between, to a let before the
+/* Gives a value of some cost that several statements of a block compute, with no write to what it loads in between, to a let before the
  * first of them. */
 NstStatus nst_simplify_cse(NstCtx *ctx, NstKernel *kernel, bool *changed) NST_MUST_CHECK;
 
