@@ -66,7 +66,7 @@ static int64_t jammed(const Rows *r)
 static void fetch_ahead(Rows *r, NstBlock *block, NstDim row)
 {
     NstTouched t;
-    if (!r->fetch_ahead) return;
+    if (!r->fetch_ahead || r->nest->n_lets) return; /* a gathered place is not known ahead */
     nst_touched(r->w->module, r->nest, &t);
     NstDim ahead = nst_dim_add_const(r->dims, nst_dim_add(r->dims, r->jam->first, row), r->jam->rows);
     bind_nest_row(r, ahead);

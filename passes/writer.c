@@ -51,6 +51,11 @@ NstExpr nst_writer_expr(NstWriter *w, NstExpr e)
 NstBlock *nst_writer_loop(NstWriter *w, NstBlock *block, const char *name, NstDim begin, NstDim end, int64_t step,
                           NstForKind kind, int64_t width, NstDim *var)
 {
+    if (kind == NST_FOR_VECTOR) { /* what the prover cannot see is said: never more iterations than lanes */
+        NstDims *dims = w->module->dims;
+        NstDim most = nst_dim_add_const(dims, begin, width);
+        if (nst_dim_compare(dims, end, NST_DIM_LE, most) != NST_TRUE) end = nst_dim_min(dims, end, most);
+    }
     NstSym sym = nst_kernel_index(w->kernel, name, begin, end);
     NstStmt *loop = nst_stmt_for(w->kernel, sym, begin, end, step, kind, width);
     nst_block_add(w->kernel, block, loop);
