@@ -326,7 +326,14 @@ LLVMValueRef nst_emit_argument(NstEmit *e, size_t offset, LLVMTypeRef type)
     uint64_t key = key_of(KEY_ARGUMENT, (uint32_t)offset, (NstDim){0});
     LLVMValueRef value = find_known(e->scopes.at[0], key);
     if (value) return value;
-    LLVMBasicBlockRef here = enter_scope(e, 0);
+    /* At the very start of the function: the current block may be one that others do not come through. */
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(e->llvm->builder);
+    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(here));
+    LLVMValueRef first = LLVMGetFirstInstruction(entry);
+    if (first)
+        LLVMPositionBuilderBefore(e->llvm->builder, first);
+    else
+        LLVMPositionBuilderAtEnd(e->llvm->builder, entry);
     value = nst_llvm_load(e->llvm, type, nst_llvm_offset_const(e->llvm, e->args, (int64_t)offset), 4);
     leave_scope(e, here);
     add_known(e, e->scopes.at[0], key, value);
