@@ -39,7 +39,7 @@ typedef struct NstVerifier {
     const NstFor *vector;          /* the vector loop around */
     bool in_while;                 /* a break may stand here */
     int never;                     /* loops around that provably run no iteration */
-    int maybe_dead;                /* ifs and loops that never run around: what stands here may never be reached */
+    int maybe_dead;                /* ifs and loops that may not run around: what stands here may never be reached */
     int depth;
     NstStatus status; /* of a walk over an expression */
 } NstVerifier;

@@ -86,6 +86,14 @@ static void fetch_ahead(Rows *r, NstBlock *block, NstDim row)
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
 
+/* True if e differs by the row of a common axis while rows are done side by side: it must stand with its row. */
+static bool follows_row(const Rows *r, NstExpr e)
+{
+    for (uint32_t k = 0; r->jam && k < r->n_common; k++)
+        if (nst_expr_uses_sym(r->w->module->exprs, e, r->nest->axis[k].var)) return true;
+    return false;
+}
+
 /* Binds the index-lets that do not depend on the vector axis, or (all) the rest. */
 static void write_lets(Rows *r, NstBlock *block, bool all)
 {
@@ -94,7 +102,7 @@ static void write_lets(Rows *r, NstBlock *block, bool all)
     NstSym vec = r->nest->n_axes ? r->nest->axis[r->nest->n_axes - 1].var : (NstSym){0};
     for (; end < r->nest->n_lets; end++) {
         const NstIndexLet *let = &r->nest->let[end];
-        if (!all && nst_expr_uses_sym(r->w->module->exprs, let->value, vec)) break;
+        if (!all && (nst_expr_uses_sym(r->w->module->exprs, let->value, vec) || follows_row(r, let->value))) break;
     }
     part.let += r->next_let;
     part.n_lets = end - r->next_let;
