@@ -54,7 +54,7 @@ static NstStatus check_target(NstVerifier *v, const NstStore *store, const NstSt
     if (v->vector != NULL && !is_indexed_by_lane(v, store, store->update))
         return nst_verify_broken(v, 21, "%s '%s'", store->update ? "update of" : "store to", buffer->name);
     bool outside = buffer->space == NST_SPACE_ARG || v->buffer_loop[target->buffer.i] != v->parallel;
-    bool meets = v->parallel != 0 && !v->parallel_once && v->maybe_never == 0 && outside;
+    bool meets = v->parallel != 0 && !v->parallel_once && v->never == 0 && outside;
     if (meets && !index_passes(v, store, nst_verify_is_by_iteration))
         return nst_verify_broken(v, 25, "store to '%s'", buffer->name);
     return NST_OK;
@@ -98,7 +98,7 @@ static NstStatus check_known_bounds(NstVerifier *v, NstSym var, NstDim begin, Ns
     const NstSymInfo *info = nst_dims_sym(dims, var);
     NstDim last = nst_dim_add_const(dims, end, -1);
     if (info->kind != NST_SYM_INDEX) return nst_verify_broken(v, 1, "'%s' is no index variable", info->name);
-    if (nst_dim_compare(dims, begin, NST_DIM_GE, end) == NST_TRUE) return NST_OK; /* maybe_never runs */
+    if (nst_dim_compare(dims, begin, NST_DIM_GE, end) == NST_TRUE) return NST_OK; /* never runs */
     bool wrong = (info->lo_dim.i != 0 && nst_dim_compare(dims, begin, NST_DIM_LT, info->lo_dim) == NST_TRUE) ||
                  (info->hi_dim.i != 0 && nst_dim_compare(dims, last, NST_DIM_GT, info->hi_dim) == NST_TRUE);
     int64_t value;
@@ -148,13 +148,16 @@ static NstStatus check_for(NstVerifier *v, const NstFor *loop)
     }
     if (loop->kind == NST_FOR_VECTOR) v->vector = loop;
     v->in_while = false;
+    bool never = nst_dim_compare(v->kernel->dims, loop->begin, NST_DIM_GE, loop->end) == NST_TRUE;
+    int64_t begin;
+    bool moving = !nst_dim_is_const(v->kernel->dims, loop->begin, &begin); /* a rest: often empty */
     bool maybe_never =
-        nst_dim_compare(v->kernel->dims, loop->begin, NST_DIM_LT, loop->end) != NST_TRUE; /* or not for sure */
+        never || (moving && nst_dim_compare(v->kernel->dims, loop->begin, NST_DIM_LT, loop->end) != NST_TRUE);
     v->maybe_dead += maybe_never;
-    v->maybe_never += maybe_never;
+    v->never += never;
     NST_TRY(check_block(v, &loop->body));
     v->maybe_dead -= maybe_never;
-    v->maybe_never -= maybe_never;
+    v->never -= never;
     v->in_while = in_while;
     v->vector = vector;
     v->parallel = parallel;
