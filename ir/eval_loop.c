@@ -24,6 +24,8 @@ typedef struct Live {
     int64_t elements, offset;
     int64_t limit[NST_MAX_RANK]; /* logical index < limit; padding of a blocked axis included */
     int64_t *stride;             /* by part */
+    bool plain; /* no part divides and there is no halo: address = offset + sum of index * axis_stride */
+    int64_t axis_stride[NST_MAX_RANK];
 } Live;
 
 /* One node of an expression, what evaluation asks of it looked up. */
@@ -138,9 +140,13 @@ static NstStatus measure(Run *run, NstBuf id)
                   "buffer '%s': axis %d has %lld elements", buffer->name, axis, (long long)live->limit[axis]);
         live->limit[axis] += 2 * nst_layout_halo(layout, axis);
     }
+    live->plain = layout->halo == NULL;
+    for (int axis = 0; axis < buffer->rank; axis++) live->axis_stride[axis] = 0;
     for (uint32_t k = 0; k < layout->n_parts; k++) {
         const NstLayoutPart *part = &layout->parts[k];
         NST_TRY(eval_dim(run, part->stride, &live->stride[k]));
+        live->plain = live->plain && part->divisor == 1 && part->modulus == 0;
+        live->axis_stride[part->axis] += live->stride[k];
         if (part->divisor != 1) live->limit[part->axis] = round_up(live->limit[part->axis], part->divisor);
     }
     for (int axis = 0; axis < buffer->rank; axis++) live->limit[axis] -= nst_layout_halo(layout, axis);
@@ -202,15 +208,13 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* The element offset of an index of which `words` consecutive elements are read. */
-static NstStatus locate(Run *run, NstBuf id, const NstDim *index, int64_t words, int64_t *offset)
+/* Adds the offset of an index in a layout of divided parts or with a halo. */
+static NstStatus locate_parts(Run *run, NstBuf id, const NstDim *index, int64_t *sum)
 {
     const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
     const NstLayout *layout = &buffer->layout;
     const Live *live = &run->live[id.i];
-    NST_CHECK(run->ctx, live->alive, NST_E_VERIFY, "kernel '%s': buffer '%s' is used before its alloc",
-              run->kernel->name, buffer->name);
-    int64_t at[NST_MAX_RANK], sum = live->offset;
+    int64_t at[NST_MAX_RANK];
     for (int axis = 0; axis < buffer->rank; axis++) {
         NST_TRY(eval_dim(run, index[axis], &at[axis]));
         int64_t halo = nst_layout_halo(layout, axis);
@@ -222,8 +226,25 @@ static NstStatus locate(Run *run, NstBuf id, const NstDim *index, int64_t words,
         int64_t position = at[part->axis];
         if (part->divisor != 1) position = floor_div(position, part->divisor);
         if (part->modulus != 0) position %= part->modulus;
-        sum += position * live->stride[k];
+        *sum += position * live->stride[k];
     }
+    return NST_OK;
+}
+
+/* The element offset of an index of which `words` consecutive elements are read. */
+static NstStatus locate(Run *run, NstBuf id, const NstDim *index, int64_t words, int64_t *offset)
+{
+    const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
+    const Live *live = &run->live[id.i];
+    NST_CHECK(run->ctx, live->alive, NST_E_VERIFY, "kernel '%s': buffer '%s' is used before its alloc",
+              run->kernel->name, buffer->name);
+    int64_t at[NST_MAX_RANK], sum = live->offset;
+    for (int axis = 0; live->plain && axis < buffer->rank; axis++) {
+        NST_TRY(eval_dim(run, index[axis], &at[axis]));
+        if (at[axis] < 0 || at[axis] >= live->limit[axis]) return fail_index(run, id, axis, at[axis]);
+        sum += at[axis] * live->axis_stride[axis];
+    }
+    if (!live->plain) NST_TRY(locate_parts(run, id, index, &sum));
     NST_CHECK(run->ctx, sum >= 0 && sum + words <= live->elements, NST_E_INDEX,
               "kernel '%s': buffer '%s': element offset %lld (%lld wide) outside its %lld elements", run->kernel->name,
               buffer->name, (long long)sum, (long long)words, (long long)live->elements);
