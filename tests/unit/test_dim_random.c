@@ -116,7 +116,7 @@ static void make_symbols(void)
 {
     static const int64_t lows[] = {0, 1, 1, 2, 0, -5};
     for (int k = 0; k < 6; k++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "n%d", k);
         bool open = next() % 3 == 0;
         syms[k] = nst_dims_new_sym(dims, NST_SYM_INPUT, name, lows[k], open ? INT64_MAX : between(5, 40));
