@@ -124,7 +124,7 @@ static NstNest *joined_nest(Match *m, bool keep)
         if (keep || &m->producer->out[k] != m->out) nest->out[nest->n_outs++] = m->producer->out[k];
     for (uint32_t k = 0; k < map->n_outs; k++) nest->out[nest->n_outs++] = map->out[k];
     NstIndexLet *let = NST_NEW_ARRAY(f->arena, NstIndexLet, nest->n_lets + map->n_lets);
-    memcpy(let, nest->let, nest->n_lets * sizeof *let);
+    for (uint32_t k = 0; k < nest->n_lets; k++) let[k] = nest->let[k]; /* there may be none */
     for (uint32_t k = 0; k < map->n_lets; k++) let[nest->n_lets + k] = map->let[k];
     nest->let = let;
     nest->n_lets += map->n_lets;

@@ -34,12 +34,12 @@ static NstBuf open_history(NstLowering *lower, const NstNode *node, uint32_t k)
     NstVal start = node->in[k + 2];
     const NstType *type = nst_value_type(lower->graph, node->out[k]);
     NstDim shape[NST_MAX_RANK + 1] = {nst_dim_add_const(lower->dims, lower->steps, 1)};
-    memcpy(shape + 1, type->shape, (size_t)type->rank * sizeof *shape);
+    for (int d = 0; d < type->rank; d++) shape[d + 1] = type->shape[d];
     NstBuf history = nst_lower_temporary(lower, "states", type->dtype, type->rank + 1, shape);
     NstReading reading = nst_lower_begin(lower, "start", node->origin, type->rank);
     NstDim *index = nst_lower_axes(lower, reading.nest, type->rank, type->shape), at[NST_MAX_RANK + 1];
     at[0] = nst_dim_const(lower->dims, 0);
-    memcpy(at + 1, index, (size_t)type->rank * sizeof *at);
+    for (int d = 0; d < type->rank; d++) at[d + 1] = index[d];
     nst_lower_store_at(lower, reading.nest, history, at, nst_read_value(&reading, start, index));
     nst_read_finish(&reading);
     nst_lower_add(lower, reading.nest);
@@ -53,7 +53,7 @@ static void write_entry(NstLowering *lower, NstVal value, NstBuf buffer, int64_t
     NstReading reading = nst_lower_begin(lower, "state", origin, type->rank);
     NstDim *index = nst_lower_axes(lower, reading.nest, type->rank, type->shape), at[NST_MAX_RANK + 1];
     at[0] = nst_dim_add_const(lower->dims, reading.step, ahead);
-    memcpy(at + 1, index, (size_t)type->rank * sizeof *at);
+    for (int d = 0; d < type->rank; d++) at[d + 1] = index[d];
     nst_lower_store_at(lower, reading.nest, buffer, at, nst_read_value(&reading, value, index));
     nst_read_finish(&reading);
     nst_lower_add(lower, reading.nest);

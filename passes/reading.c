@@ -354,7 +354,7 @@ NstExpr nst_read_value(NstReading *reading, NstVal value, const NstDim *index)
     if (buffer.i && (is_state || lower->per_step[value.i])) {
         NstDim at[NST_MAX_RANK + 1];
         at[0] = is_state && lower->history_step[value.i].i ? lower->history_step[value.i] : reading->step;
-        memcpy(at + 1, index, (size_t)type->rank * sizeof *at);
+        for (int d = 0; d < type->rank; d++) at[d + 1] = index[d];
         return nst_expr_load(lower->exprs, type->dtype, buffer, at, (uint32_t)type->rank + 1);
     }
     if (buffer.i) return nst_expr_load(lower->exprs, type->dtype, buffer, index, (uint32_t)type->rank);

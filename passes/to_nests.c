@@ -34,7 +34,7 @@ NstBuf nst_lower_output(NstLowering *lower, NstVal value)
     if (lower->in_loop) {
         const NstType *type = nst_value_type(lower->graph, value);
         NstDim shape[NST_MAX_RANK + 1] = {lower->steps};
-        memcpy(shape + 1, type->shape, (size_t)type->rank * sizeof *shape);
+        for (int d = 0; d < type->rank; d++) shape[d + 1] = type->shape[d];
         NstBuf buffer = nst_lower_temporary(lower, value_name(lower, value), type->dtype, type->rank + 1, shape);
         lower->buffer_of[value.i] = buffer;
         lower->per_step[value.i] = true;
