@@ -135,17 +135,24 @@ static void allocate_states(Tiler *t, NstBlock *block, const Tile *tile)
     }
 }
 
+/* parts[0]: where a tile is at the end of the k blocks that `at_end` tells (none: there are no blocks), parts[1]: elsewhere. */
+static void split_by_block(Tiler *t, NstBlock *block, NstExpr at_end, NstBlock *parts[2])
+{
+    parts[0] = block;
+    parts[1] = NULL;
+    if (!at_end.i) return;
+    NstStmt *branch = nst_stmt_if(t->w->kernel, at_end);
+    nst_block_add(t->w->kernel, block, branch);
+    parts[0] = &branch->u.branch.then;
+    parts[1] = &branch->u.branch.otherwise;
+}
+
 /* Sets the states to their identities, or, after the first k block, to the partial sums in the output. */
 static void start_states(Tiler *t, NstBlock *block, const Tile *tile)
 {
     NstKernel *kernel = t->w->kernel;
-    NstBlock *parts[2] = {block, NULL};
-    if (t->first.i) {
-        NstStmt *branch = nst_stmt_if(kernel, t->first);
-        nst_block_add(kernel, block, branch);
-        parts[0] = &branch->u.branch.then;
-        parts[1] = &branch->u.branch.otherwise;
-    }
+    NstBlock *parts[2];
+    split_by_block(t, block, t->first, parts);
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
@@ -361,13 +368,8 @@ static void reduce_from(Tiler *t, NstBlock *block, const Tile *tile, uint32_t de
 static void finish_states(Tiler *t, NstBlock *block, const Tile *tile)
 {
     NstKernel *kernel = t->w->kernel;
-    NstBlock *parts[2] = {block, NULL};
-    if (t->last.i) {
-        NstStmt *branch = nst_stmt_if(kernel, t->last);
-        nst_block_add(kernel, block, branch);
-        parts[0] = &branch->u.branch.then;
-        parts[1] = &branch->u.branch.otherwise;
-    }
+    NstBlock *parts[2];
+    split_by_block(t, block, t->last, parts);
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
