@@ -21,6 +21,12 @@ if(NESTOR_SANITIZE)
   add_link_options(-fsanitize=${NESTOR_SANITIZE})
 endif()
 
+# About eighty test programs link the whole engine: mold takes a tenth of the time of ld.
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
 option(NESTOR_FUZZ "Build tests/fuzz; needs clang" OFF)
 if(NESTOR_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
