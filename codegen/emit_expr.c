@@ -134,15 +134,19 @@ static LLVMValueRef test(NstEmit *e, NstScalarOp op, LLVMValueRef a)
 
 /* --- packed dot products ------------------------------------------------------------------------------------------------------ */
 
-/* One product of packed lanes, by shifts: lane k of `bits` bits. */
-static LLVMValueRef dot_term(NstEmit *e, int bits, int k, bool b_is_signed, LLVMValueRef b, LLVMValueRef c)
+/* Bits at .. at + bits - 1 of words of `width` bits, extended as the type says. */
+static LLVMValueRef dot_lane(NstEmit *e, NstDtype type, int width, int at, LLVMValueRef words)
 {
     LLVMBuilderRef builder = e->llvm->builder;
-    LLVMTypeRef type = LLVMTypeOf(b);
-    LLVMValueRef left = nst_llvm_int(type, 32 - bits * (k + 1)), right = nst_llvm_int(type, 32 - bits);
-    LLVMValueRef x = LLVMBuildShl(builder, b, left, ""), y = LLVMBuildShl(builder, c, left, "");
-    x = b_is_signed ? LLVMBuildAShr(builder, x, right, "") : LLVMBuildLShr(builder, x, right, "");
-    return LLVMBuildMul(builder, x, LLVMBuildAShr(builder, y, right, ""), "");
+    int bits = nst_dtype_info(type)->bits;
+    LLVMValueRef right = nst_llvm_int(LLVMTypeOf(words), width - bits);
+    if (at + bits < width) {
+        if (at == 0 && !nst_dtype_is_signed(type))
+            return LLVMBuildAnd(builder, words, nst_llvm_int(LLVMTypeOf(words), (1 << bits) - 1), "");
+        words = LLVMBuildShl(builder, words, nst_llvm_int(LLVMTypeOf(words), width - bits - at), "");
+    }
+    return nst_dtype_is_signed(type) ? LLVMBuildAShr(builder, words, right, "")
+                                     : LLVMBuildLShr(builder, words, right, "");
 }
 
 /* Products of s16 pairs added to i32, the widest of SSE2, AVX2, AVX-512. */
@@ -163,21 +167,30 @@ static bool has_pair_instruction(NstEmit *e, uint32_t lanes)
            (lanes == 16 && e->target->level >= NST_TARGET_AVX512);
 }
 
-/* u8 * s8 through s16 pairs: even and odd bytes apart, exact. */
-static LLVMValueRef dot4_by_pairs(NstEmit *e, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
+/* Bytes through s16 pairs: even and odd bytes apart, exact. */
+static LLVMValueRef dot4_by_pairs(NstEmit *e, NstDotLanes lane, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
 {
     LLVMBuilderRef builder = e->llvm->builder;
     uint32_t lanes = nst_llvm_lane_count(b);
     LLVMTypeRef words = LLVMVectorType(e->llvm->i16, 2 * lanes);
-    LLVMValueRef eight = nst_llvm_int(words, 8);
-    LLVMValueRef u = LLVMBuildBitCast(builder, b, words, ""), s = LLVMBuildBitCast(builder, c, words, "");
-    LLVMValueRef u_even = LLVMBuildAnd(builder, u, nst_llvm_int(words, 255), ""),
-                 u_odd = LLVMBuildLShr(builder, u, eight, "");
-    LLVMValueRef s_even = LLVMBuildAShr(builder, LLVMBuildShl(builder, s, eight, ""), eight, "");
-    LLVMValueRef s_odd = LLVMBuildAShr(builder, s, eight, "");
-    LLVMValueRef even = multiply_pairs(e, lanes, u_even, s_even);
-    LLVMValueRef odd = multiply_pairs(e, lanes, u_odd, s_odd);
+    b = LLVMBuildBitCast(builder, b, words, "");
+    c = LLVMBuildBitCast(builder, c, words, "");
+    LLVMValueRef even = multiply_pairs(e, lanes, dot_lane(e, lane.b, 16, 0, b), dot_lane(e, lane.c, 16, 0, c));
+    LLVMValueRef odd = multiply_pairs(e, lanes, dot_lane(e, lane.b, 16, 8, b), dot_lane(e, lane.c, 16, 8, c));
     return LLVMBuildAdd(builder, acc, LLVMBuildAdd(builder, even, odd, ""), "");
+}
+
+/* One instruction for u8 * s8, the operands in either order; NULL: none for these lanes on the target. */
+static LLVMValueRef dot4_at_once(NstEmit *e, NstDotLanes lane, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
+{
+    uint32_t lanes = nst_llvm_lane_count(acc);
+    bool mixed = (lane.b == NST_U8 && lane.c == NST_I8) || (lane.b == NST_I8 && lane.c == NST_U8);
+    if (!mixed || e->target->level < NST_TARGET_AVX512_VNNI || (lanes != 16 && lanes != 8 && lanes != 4)) return NULL;
+    const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
+                       : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
+                                    : "llvm.x86.avx512.vpdpbusd.128";
+    LLVMValueRef arg[3] = {acc, lane.b == NST_U8 ? b : c, lane.b == NST_U8 ? c : b};
+    return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 3);
 }
 
 LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
@@ -191,19 +204,17 @@ LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValu
                 nst_emit_dot(e, op, nst_llvm_half(llvm, acc, k), nst_llvm_half(llvm, b, k), nst_llvm_half(llvm, c, k));
         return nst_llvm_join(llvm, half[0], half[1]);
     }
-    bool is_bytes = op == NST_OP_DOT4_U8S8;
-    if (is_bytes && e->target->level >= NST_TARGET_AVX512_VNNI && (lanes == 16 || lanes == 8 || lanes == 4)) {
-        const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
-                           : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
-                                        : "llvm.x86.avx512.vpdpbusd.128";
-        LLVMValueRef arg[3] = {acc, b, c};
-        return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 3);
-    }
+    NstDotLanes lane = nst_scalar_dot_lanes(op);
+    int bits = nst_dtype_info(lane.b)->bits;
+    LLVMValueRef at_once = dot4_at_once(e, lane, acc, b, c);
+    if (at_once) return at_once;
     if (has_pair_instruction(e, lanes))
-        return is_bytes ? dot4_by_pairs(e, acc, b, c)
-                        : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, lanes, b, c), "");
-    for (int k = 0; k < (is_bytes ? 4 : 2); k++)
-        acc = LLVMBuildAdd(e->llvm->builder, acc, dot_term(e, is_bytes ? 8 : 16, k, !is_bytes, b, c), "");
+        return bits == 8 ? dot4_by_pairs(e, lane, acc, b, c)
+                         : LLVMBuildAdd(e->llvm->builder, acc, multiply_pairs(e, lanes, b, c), "");
+    for (int at = 0; at < 32; at += bits) {
+        LLVMValueRef x = dot_lane(e, lane.b, 32, at, b), y = dot_lane(e, lane.c, 32, at, c);
+        acc = LLVMBuildAdd(e->llvm->builder, acc, LLVMBuildMul(e->llvm->builder, x, y, ""), "");
+    }
     return acc;
 }
 

@@ -112,6 +112,13 @@ NstExpr nst_expr_make(NstExprs *exprs, NstScalarOp op, NstDtype type, const NstE
 /* Evaluates one elementary operation on values of the operand type; `type` is the result type, `from` the operand's.
  * For expanded operations evaluates their expansion (fma or mul+add as `has_fma` says). */
 NstScalar nst_scalar_eval(NstScalarOp op, NstDtype type, NstDtype from, const NstScalar *arg, bool has_fma);
+/* What the packed lanes of a DOT operation's second and third operand are; the operation with such lanes, NST_OP_NONE if
+ * there is none. */
+typedef struct NstDotLanes {
+    NstDtype b, c;
+} NstDotLanes;
+NstDotLanes nst_scalar_dot_lanes(NstScalarOp op);
+NstScalarOp nst_scalar_dot_of(NstDtype b, NstDtype c);
 /* Value conversion with the semantics of CONVERT (or CONVERT_SAT). */
 NstScalar nst_scalar_convert(NstDtype to, NstDtype from, NstScalar value, bool saturate);
 /* The value as type holds it: ints wrapped and extended, f32 rounded, narrow floats cut to their bits. */

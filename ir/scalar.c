@@ -207,21 +207,34 @@ static int64_t eval_int(NstScalarOp op, NstDtype type, int64_t a, int64_t b)
     }
 }
 
+NstDotLanes nst_scalar_dot_lanes(NstScalarOp op)
+{
+    switch (op) {
+    case NST_OP_DOT4_U8S8: return (NstDotLanes){NST_U8, NST_I8};
+    case NST_OP_DOT4_S8U8: return (NstDotLanes){NST_I8, NST_U8};
+    case NST_OP_DOT4_U8U8: return (NstDotLanes){NST_U8, NST_U8};
+    case NST_OP_DOT4_S8S8: return (NstDotLanes){NST_I8, NST_I8};
+    case NST_OP_DOT2_S16: return (NstDotLanes){NST_I16, NST_I16};
+    default: NST_ASSERT(!"dot operation"); return (NstDotLanes){NST_DTYPE_NONE, NST_DTYPE_NONE};
+    }
+}
+
+NstScalarOp nst_scalar_dot_of(NstDtype b, NstDtype c)
+{
+    for (int op = NST_OP_DOT4_U8S8; op <= NST_OP_DOT2_S16; op++) {
+        NstDotLanes lanes = nst_scalar_dot_lanes((NstScalarOp)op);
+        if (lanes.b == b && lanes.c == c) return (NstScalarOp)op;
+    }
+    return NST_OP_NONE;
+}
+
 static int64_t eval_dot(NstScalarOp op, int64_t acc, int64_t b, int64_t c)
 {
+    NstDotLanes lanes = nst_scalar_dot_lanes(op);
     uint64_t sum = (uint64_t)acc;
-    if (op == NST_OP_DOT4_U8S8) {
-        for (int lane = 0; lane < 4; lane++) {
-            int64_t u = wrap_int(NST_U8, (uint64_t)b >> (8 * lane)), s = wrap_int(NST_I8, (uint64_t)c >> (8 * lane));
-            sum += (uint64_t)(u * s);
-        }
-    } else {
-        for (int lane = 0; lane < 2; lane++) {
-            int64_t x = wrap_int(NST_I16, (uint64_t)b >> (16 * lane)),
-                    y = wrap_int(NST_I16, (uint64_t)c >> (16 * lane));
-            sum += (uint64_t)(x * y);
-        }
-    }
+    int bits = nst_dtype_info(lanes.b)->bits;
+    for (int at = 0; at < 32; at += bits)
+        sum += (uint64_t)(wrap_int(lanes.b, (uint64_t)b >> at) * wrap_int(lanes.c, (uint64_t)c >> at));
     return wrap_int(NST_I32, sum);
 }
 

@@ -185,7 +185,7 @@ static bool product_of_step(const NstExprs *exprs, NstExpr step, NstExpr *a, Nst
         *b = node->arg[1];
         return true;
     }
-    if (node->op == NST_OP_DOT4_U8S8 && is_arg(exprs, node->arg[0], 0)) {
+    if (nst_scalar_info(node->op)->rule == NST_RULE_DOT && is_arg(exprs, node->arg[0], 0)) {
         *a = node->arg[1];
         *b = node->arg[2];
         return true;

@@ -306,6 +306,15 @@ Test(scalar, packed_dots_wrap)
     /* u8 lanes 255 1 2 255, s8 lanes -128 127 -1 -128 */
     int64_t sum = INT64_C(2147483647) + 255 * -128 + 127 - 2 + 255 * -128;
     cr_assert_eq(nst_scalar_eval(NST_OP_DOT4_U8S8, NST_I32, NST_I32, arg, true).i, sum);
+    const NstScalar zero[3] = {{.i = 0}, arg[1], arg[2]}; /* as s8: -1 1 2 -1; as u8: 128 127 255 128 */
+    cr_assert_eq(nst_scalar_eval(NST_OP_DOT4_S8S8, NST_I32, NST_I32, zero, true).i, 128 + 127 - 2 + 128);
+    cr_assert_eq(nst_scalar_eval(NST_OP_DOT4_U8U8, NST_I32, NST_I32, zero, true).i, 255 * 128 + 127 + 510 + 255 * 128);
+    cr_assert_eq(nst_scalar_eval(NST_OP_DOT4_S8U8, NST_I32, NST_I32, zero, true).i, -128 + 127 + 510 - 128);
+    for (int op = NST_OP_DOT4_U8S8; op <= NST_OP_DOT2_S16; op++) {
+        NstDotLanes lanes = nst_scalar_dot_lanes((NstScalarOp)op);
+        cr_assert_eq((int)nst_scalar_dot_of(lanes.b, lanes.c), op);
+    }
+    cr_assert_eq(nst_scalar_dot_of(NST_F32, NST_F32), NST_OP_NONE);
     const NstScalar wrap[3] = {{.i = INT32_MAX}, {.i = INT32_MIN}, {.i = INT32_MIN}}; /* lanes 0 and -32768 */
     cr_assert_eq(nst_scalar_eval(NST_OP_DOT2_S16, NST_I32, NST_I32, wrap, true).i,
                  (int64_t)wrapped(NST_I32, (Wide)INT32_MAX + 1073741824));
