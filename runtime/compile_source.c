@@ -6,7 +6,7 @@
 static bool is_graph_text(const char *at, size_t n)
 {
     const char *end = at + n;
-    while (at < end && (isspace((unsigned char)*at) || strchr(";/#", *at))) {
+    while (at < end && (isspace((unsigned char)*at) || strchr("/#", *at))) {
         bool comment = !isspace((unsigned char)*at);
         while (comment && at < end && *at != '\n') at++;
         if (at < end) at++;

@@ -296,6 +296,8 @@ NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options, Nst
     if (!options) options = &defaults;
     *session = NULL;
     NST_TRY(check_options(options));
+    if (model->engine->target.nominal && !options->interpret)
+        return nst_report(NST_E_UNSUPPORTED, "a nominal target is for texts; sessions need one of this machine");
     NstSession *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     if (!made) return nst_report(NST_E_NOMEM, "no memory for a session");
     made->model = model;

@@ -205,7 +205,16 @@ class Tool(unittest.TestCase):
         first = "kernel " + nests.split("kernel ")[2]
         kernel = self.file("one.nsl", first)
         self.assertEqual(self.ok("opt", kernel), first)
-        self.assertIn("kernel ", self.ok("opt", kernel, "--passes", "schedule"))
+        scheduled = self.ok("opt", kernel, "--passes", "schedule", "--target", "nominal-avx512")
+        self.assertIn(" width 16 ", scheduled)
+        again = self.file("again.nsl", scheduled) # no plain nest any more: passes on kernels take it
+        self.assertIn("kernel ", self.ok("opt", again, "--passes", "simplify"))
+        self.fails(STATUS + UNSUPPORTED, "not one plain nest", "opt", again, "--passes", "fuse,simplify")
+
+    def test_nominal_targets_run_nothing(self):
+        self.fails(STATUS + UNSUPPORTED, "nominal", "run", self.softmax, "--dim", "n=5", "--target", "nominal-baseline")
+        self.ok("run", self.softmax, "--dim", "n=5", "--target", "nominal-baseline", "--interpret")
+        self.assertIn("f32", self.ok("dump-ir", self.softmax, "--stage", "sched", "--target", "nominal-amx"))
 
     def test_cache_commands(self):
         self.assertIn("plans    0", self.ok("cache", "stats"))
