@@ -82,7 +82,7 @@ __attribute__((target("amx-tile,amx-int8"))) static void tiles_amx(void *arg)
     static const uint8_t operand[16 * 64] = {1, 2, 3};
     TileConfig config = {.palette = 1};
     for (int t = 0; t < 8; t++) config.row_bytes[t] = 64, config.rows[t] = 16;
-    _tile_loadconfig(&config);
+    __asm__ volatile("ldtilecfg %0" : : "m"(config)); /* the intrinsic says it reads eight bytes */
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);

@@ -65,6 +65,7 @@ static NstEmit *new_emit(NstCtx *ctx, NstArena *arena, NstArena *keep, NstLlvm *
     e->memory_at = NST_NEW_ARRAY(arena, NstDim, n);
     e->tile = NST_NEW_ARRAY(arena, NstTile, n);
     e->tile_lanes = NST_NEW_ARRAY(arena, uint32_t, n);
+    e->matrix_number = NST_NEW_ARRAY(arena, uint8_t, n);
     e->let = NST_NEW_ARRAY(arena, NstLanes, kernel->lets.n + 1);
     e->lane.n = 1;
     e->has_parallel = nst_emit_has_parallel(&kernel->body);
@@ -76,6 +77,7 @@ static NstEmit *new_emit(NstCtx *ctx, NstArena *arena, NstArena *keep, NstLlvm *
         e->layout[k] = nst_emit_import_layout(e, nst_kernel_buffer(kernel, (NstBuf){k}));
     }
     nst_emit_tiles_scan(e);
+    nst_emit_matrices_number(e);
     return e;
 }
 
@@ -105,8 +107,10 @@ static void emit_function(NstEmit *e, const char *symbol)
     e->return_block = nst_emit_new_block(e, "return");
     LLVMPositionBuilderAtEnd(builder, e->return_block);
     e->status_phi = LLVMBuildPhi(builder, llvm->i32, "");
+    nst_emit_matrices_end(e);
     LLVMBuildRet(builder, e->status_phi);
     nst_emit_open(e, entry);
+    nst_emit_matrices_begin(e);
     bind_params(e);
     if (e->has_parallel) {
         nst_emit_block(e, &e->kernel->body);

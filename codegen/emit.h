@@ -113,6 +113,12 @@ typedef struct NstUnrolled {
     uint32_t scopes, choices; /* of NstEmit at its start: control flow in between is conditional */
 } NstUnrolled;
 
+#define NST_MATRIX_REGISTERS 8
+
+typedef struct NstMatrixShape {
+    uint8_t rows, row_bytes; /* 0: not in use */
+} NstMatrixShape;
+
 typedef struct NstMemo {
     uint32_t generation;
     NstLanes value;
@@ -146,8 +152,11 @@ typedef struct NstEmit {
     NST_VEC(NstSym) lane_syms;
     NstTile *tile;        /* by NstBuf.i */
     uint32_t *tile_lanes; /* by NstBuf.i: widest vector access */
-    NstLanes *let;        /* by let id */
-    NstRepeat *repeat;    /* innermost WHILE */
+    bool has_matrices;
+    uint8_t *matrix_number; /* by NstBuf.i */
+    NstMatrixShape matrix_shape[NST_MATRIX_REGISTERS];
+    NstLanes *let;     /* by let id */
+    NstRepeat *repeat; /* innermost WHILE */
     NST_VEC(NstUnrolled) unrolled;
     uint32_t choices;                      /* branches around this point that were decided when code was made */
     uint32_t lane_depth;                   /* vector loops and branches by lane around this point */
@@ -230,6 +239,8 @@ LLVMValueRef nst_emit_last_lane(NstEmit *e, NstLanes value);
 uint32_t nst_emit_root(NstEmit *e, NstBuf buffer);
 NstDim nst_emit_bytes(NstEmit *e, NstBuf buffer, const NstDim *index);
 void nst_emit_forget_buffer(NstEmit *e, NstBuf buffer);
+/* In the bounds-checked mode: stops unless the element and the `width - 1` after it lie in the buffer's storage. */
+void nst_emit_check_bounds(NstEmit *e, NstBuf buffer, const NstDim *index, int64_t width);
 void nst_emit_prefetch(NstEmit *e, const NstStmt *stmt);
 
 /* --- emit_transpose.c ------------------------------------------------------------------------------------------ */
@@ -253,6 +264,15 @@ void nst_emit_tiles_merge(NstEmit *e, uint32_t n, const LLVMBasicBlockRef *from,
 void nst_emit_tiles_stored(NstEmit *e, const NstBlock *block, bool *stored);
 /* Finds the widest vector access of every REG buffer. */
 void nst_emit_tiles_scan(NstEmit *e);
+
+/* --- emit_matrix.c: matrix registers ---------------------------------------------------------------------------------- */
+
+/* Gives every MATRIX buffer its register. */
+void nst_emit_matrices_number(NstEmit *e);
+/* At the entry and before the return of a kernel: set up and release, where it has matrix registers. */
+void nst_emit_matrices_begin(NstEmit *e);
+void nst_emit_matrices_end(NstEmit *e);
+void nst_emit_matrix(NstEmit *e, const NstStmt *stmt);
 
 /* --- emit_expr.c, emit_float.c, emit_convert.c: scalar operations -------------------------------------------------------------------- */
 

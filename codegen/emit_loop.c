@@ -60,6 +60,9 @@ static double trips_of(NstEmit *e, const NstFor *loop)
     return hi == INT64_MAX ? POLL_TRIPS : (double)hi / (double)loop->step;
 }
 
+/* A matrix statement takes about as long as that many operations: 16 cycles for a product. */
+#define MATRIX_WORK 16
+
 static double work_of(NstEmit *e, const NstBlock *block)
 {
     double work = 0;
@@ -75,7 +78,7 @@ static double work_of(NstEmit *e, const NstBlock *block)
             for (uint32_t t = 0; t < stmt->u.store.n_targets; t++)
                 work += 1 + nst_expr_cost(e->exprs, nst_emit_import_expr(e, stmt->u.store.target[t].value));
         else
-            work += 1;
+            work += stmt->kind == NST_STMT_MATRIX ? MATRIX_WORK : 1;
     }
     return work;
 }

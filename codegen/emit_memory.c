@@ -43,8 +43,7 @@ void nst_emit_forget_buffer(NstEmit *e, NstBuf buffer)
 
 /* --- checks ---------------------------------------------------------------------------------------------------- */
 
-/* bounds_checks: stops unless the element and the `width - 1` after it lie in the buffer's storage. */
-static void check_bounds(NstEmit *e, NstBuf buffer, const NstDim *index, int64_t width)
+void nst_emit_check_bounds(NstEmit *e, NstBuf buffer, const NstDim *index, int64_t width)
 {
     if (!e->options->bounds_checks) return;
     LLVMBuilderRef builder = e->llvm->builder;
@@ -276,7 +275,7 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
     if (nst_kernel_buffer(e->kernel, buffer)->space == NST_SPACE_REG)
         return nst_emit_tile_read(e, buffer, index, node->type);
     if (e->layout[buffer.i].bits < 8) {
-        check_bounds(e, buffer, index, 1);
+        nst_emit_check_bounds(e, buffer, index, 1);
         return load_packed(e, node, index);
     }
     NstDim at = nst_emit_bytes(e, buffer, index);
@@ -284,7 +283,7 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
     bool varies = nst_emit_varies(e, at);
     NstLanes *known = find_loaded(e, buffer, at, node->type, varies);
     if (known) return *known;
-    check_bounds(e, buffer, index, bytes / bytes_of(e, buffer));
+    nst_emit_check_bounds(e, buffer, index, bytes / bytes_of(e, buffer));
     Pattern pattern = pattern_of(e, at, bytes, &first);
     LLVMValueRef value;
     if (pattern != PATTERN_ANY) {
@@ -353,7 +352,7 @@ void nst_emit_store_memory(NstEmit *e, NstBuf buffer, const NstDim *index, NstLa
     NstDtype type = nst_kernel_buffer(e->kernel, buffer)->dtype;
     NstDim first, at = nst_emit_bytes(e, buffer, index);
     uint32_t root = nst_emit_root(e, buffer);
-    check_bounds(e, buffer, index, 1);
+    nst_emit_check_bounds(e, buffer, index, 1);
     Pattern pattern = pattern_of(e, at, nst_dtype_info(type)->bytes, &first);
     if (pattern == PATTERN_SAME) {
         NstLanes last = {nst_emit_last_lane(e, value), 1};

@@ -351,6 +351,7 @@ bool nst_emit_stores_to(const NstBlock *block, NstBuf buffer)
         if (stmt->kind == NST_STMT_IF &&
             (nst_emit_stores_to(&stmt->u.branch.then, buffer) || nst_emit_stores_to(&stmt->u.branch.otherwise, buffer)))
             return true;
+        if (stmt->kind == NST_STMT_MATRIX && nst_matrix_written(&stmt->u.matrix).i == buffer.i) return true;
         if (stmt->kind != NST_STMT_STORE) continue;
         for (uint32_t t = 0; t < stmt->u.store.n_targets; t++)
             if (stmt->u.store.target[t].buffer.i == buffer.i) return true;

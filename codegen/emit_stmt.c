@@ -179,6 +179,7 @@ static void emit_alloc(NstEmit *e, const NstStmt *stmt)
         nst_emit_tile_open(e, buffer);
         return;
     }
+    if (info->space == NST_SPACE_MATRIX) return; /* numbered ahead */
     if (e->lane.n > 1) {
         nst_emit_fail(e, NST_E_UNSUPPORTED, "buffer '%s' of kernel '%s': memory private to lanes of a vector loop",
                       info->name, e->kernel->name);
@@ -221,6 +222,7 @@ static void emit_stmt(NstEmit *e, const NstStmt *stmt)
     case NST_STMT_STORE: emit_store(e, stmt); break;
     case NST_STMT_PREFETCH: nst_emit_prefetch(e, stmt); break;
     case NST_STMT_CALL: nst_emit_call(e, stmt); break;
+    case NST_STMT_MATRIX: nst_emit_matrix(e, stmt); break;
     case NST_STMT_BARRIER: emit_barrier(e); break;
     case NST_STMT_ASSERT: emit_assert(e, stmt); break;
     }

@@ -43,10 +43,11 @@ static NstStatus check_features(NstLlvm *llvm)
     static const struct {
         NstTargetLevel level;
         const char *feature;
-    } needed[] = {{NST_TARGET_AVX2, "+avx2"},       {NST_TARGET_AVX2, "+fma"},
-                  {NST_TARGET_AVX2, "+f16c"},       {NST_TARGET_AVX512, "+avx512f"},
-                  {NST_TARGET_AVX512, "+avx512bw"}, {NST_TARGET_AVX512, "+avx512dq"},
-                  {NST_TARGET_AVX512, "+avx512vl"}, {NST_TARGET_AVX512_VNNI, "+avx512vnni"}};
+    } needed[] = {{NST_TARGET_AVX2, "+avx2"},         {NST_TARGET_AVX2, "+fma"},
+                  {NST_TARGET_AVX2, "+f16c"},         {NST_TARGET_AVX512, "+avx512f"},
+                  {NST_TARGET_AVX512, "+avx512bw"},   {NST_TARGET_AVX512, "+avx512dq"},
+                  {NST_TARGET_AVX512, "+avx512vl"},   {NST_TARGET_AVX512_VNNI, "+avx512vnni"},
+                  {NST_TARGET_AMX_INT8, "+amx-tile"}, {NST_TARGET_AMX_INT8, "+amx-int8"}};
     for (size_t k = 0; k < sizeof needed / sizeof *needed; k++)
         NST_CHECK(llvm->ctx, llvm->target->level < needed[k].level || strstr(llvm->target->features, needed[k].feature),
                   NST_E_INVALID, "target of level %s has features '%s': '%s' is missing",

@@ -209,21 +209,18 @@ static int64_t floor_div(int64_t a, int64_t b)
 }
 
 /* Adds the offset of an index in a layout of divided parts or with a halo. */
-static NstStatus locate_parts(Run *run, NstBuf id, const NstDim *index, int64_t *sum)
+static NstStatus locate_parts(Run *run, NstBuf id, const int64_t *at, int64_t *sum)
 {
     const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
     const NstLayout *layout = &buffer->layout;
     const Live *live = &run->live[id.i];
-    int64_t at[NST_MAX_RANK];
     for (int axis = 0; axis < buffer->rank; axis++) {
-        NST_TRY(eval_dim(run, index[axis], &at[axis]));
         int64_t halo = nst_layout_halo(layout, axis);
         if (at[axis] < -halo || at[axis] >= live->limit[axis]) return fail_index(run, id, axis, at[axis]);
-        at[axis] += halo;
     }
     for (uint32_t k = 0; k < layout->n_parts; k++) {
         const NstLayoutPart *part = &layout->parts[k];
-        int64_t position = at[part->axis];
+        int64_t position = at[part->axis] + nst_layout_halo(layout, part->axis);
         if (part->divisor != 1) position = floor_div(position, part->divisor);
         if (part->modulus != 0) position %= part->modulus;
         *sum += position * live->stride[k];
@@ -231,25 +228,38 @@ static NstStatus locate_parts(Run *run, NstBuf id, const NstDim *index, int64_t 
     return NST_OK;
 }
 
+static NstStatus eval_index(Run *run, NstBuf id, const NstDim *index, int64_t *at)
+{
+    const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
+    NST_CHECK(run->ctx, run->live[id.i].alive, NST_E_VERIFY, "kernel '%s': buffer '%s' is used before its alloc",
+              run->kernel->name, buffer->name);
+    for (int axis = 0; axis < buffer->rank; axis++) NST_TRY(eval_dim(run, index[axis], &at[axis]));
+    return NST_OK;
+}
+
 /* The element offset of an index of which `words` consecutive elements are read. */
-static NstStatus locate(Run *run, NstBuf id, const NstDim *index, int64_t words, int64_t *offset)
+static NstStatus locate_at(Run *run, NstBuf id, const int64_t *at, int64_t words, int64_t *offset)
 {
     const NstBuffer *buffer = nst_kernel_buffer(run->kernel, id);
     const Live *live = &run->live[id.i];
-    NST_CHECK(run->ctx, live->alive, NST_E_VERIFY, "kernel '%s': buffer '%s' is used before its alloc",
-              run->kernel->name, buffer->name);
-    int64_t at[NST_MAX_RANK], sum = live->offset;
+    int64_t sum = live->offset;
     for (int axis = 0; live->plain && axis < buffer->rank; axis++) {
-        NST_TRY(eval_dim(run, index[axis], &at[axis]));
         if (at[axis] < 0 || at[axis] >= live->limit[axis]) return fail_index(run, id, axis, at[axis]);
         sum += at[axis] * live->axis_stride[axis];
     }
-    if (!live->plain) NST_TRY(locate_parts(run, id, index, &sum));
+    if (!live->plain) NST_TRY(locate_parts(run, id, at, &sum));
     NST_CHECK(run->ctx, sum >= 0 && sum + words <= live->elements, NST_E_INDEX,
               "kernel '%s': buffer '%s': element offset %lld (%lld wide) outside its %lld elements", run->kernel->name,
               buffer->name, (long long)sum, (long long)words, (long long)live->elements);
     *offset = sum;
     return NST_OK;
+}
+
+static NstStatus locate(Run *run, NstBuf id, const NstDim *index, int64_t words, int64_t *offset)
+{
+    int64_t at[NST_MAX_RANK];
+    NST_TRY(eval_index(run, id, index, at));
+    return locate_at(run, id, at, words, offset);
 }
 
 /* 4- and 2-bit elements, the first in the low bits. */
@@ -556,6 +566,57 @@ static NstStatus exec_call(Run *run, const NstStmt *stmt)
              run->kernel->name, name ? name : "?", n_args, n_buffers);
 }
 
+/* Moves m[r, c] for all r and c between a matrix register and memory. */
+static NstStatus move_matrix(Run *run, const NstMatrix *m, const int64_t *shape)
+{
+    const NstBuffer *buffer = nst_kernel_buffer(run->kernel, m->memory);
+    int wide = nst_dtype_info(nst_kernel_buffer(run->kernel, m->matrix)->dtype)->bytes;
+    int64_t bytes = nst_dtype_info(buffer->dtype)->bytes, words = wide / bytes, at[NST_MAX_RANK], offset;
+    NST_TRY(eval_index(run, m->memory, m->index, at));
+    at[m->row_axis]--;
+    for (int64_t r = 0; r < shape[0]; r++, at[m->col_axis] -= shape[1] * words) {
+        at[m->row_axis]++;
+        for (int64_t c = 0; c < shape[1]; c++, at[m->col_axis] += words) {
+            bool store = m->op == NST_MATRIX_STORE;
+            NST_TRY(locate_at(run, m->memory, at, words, &offset));
+            if (run->races != NULL)
+                NST_TRY(nst_races_access(run->races, m->memory, offset, words, run->live[m->memory.i].elements, store));
+            char *memory = run->live[m->memory.i].at + offset * bytes;
+            char *element = run->live[m->matrix.i].at + (r * shape[1] + c) * wide;
+            memcpy(store ? memory : element, store ? element : memory, (size_t)wide);
+        }
+    }
+    return NST_OK;
+}
+
+static void dot_matrices(Run *run, const NstMatrix *m, const int64_t *shape, int64_t depth)
+{
+    const int32_t *a = (const void *)run->live[m->a.i].at, *b = (const void *)run->live[m->b.i].at;
+    int32_t *acc = (void *)run->live[m->matrix.i].at;
+    for (int64_t i = 0; i < shape[0]; i++)
+        for (int64_t j = 0; j < shape[1]; j++)
+            for (int64_t k = 0; k < depth; k++) {
+                NstScalar arg[3] = {{.i = acc[i * shape[1] + j]}, {.i = a[i * depth + k]}, {.i = b[k * shape[1] + j]}};
+                acc[i * shape[1] + j] = (int32_t)nst_scalar_eval(m->step, NST_I32, NST_I32, arg, true).i;
+            }
+}
+
+static NstStatus exec_matrix(Run *run, const NstMatrix *m)
+{
+    int64_t shape[2], of_a[2] = {0, 0};
+    bool known = nst_matrix_shape(run->kernel, m->matrix, shape) &&
+                 (m->op != NST_MATRIX_DOT ||
+                  (nst_matrix_shape(run->kernel, m->a, of_a) && run->live[m->a.i].alive && run->live[m->b.i].alive));
+    NST_CHECK(run->ctx, known && run->live[m->matrix.i].alive, NST_E_VERIFY, "kernel '%s': matrix without a shape",
+              run->kernel->name);
+    if (m->op == NST_MATRIX_LOAD || m->op == NST_MATRIX_STORE) return move_matrix(run, m, shape);
+    if (m->op == NST_MATRIX_DOT)
+        dot_matrices(run, m, shape, of_a[1]);
+    else
+        memset(run->live[m->matrix.i].at, 0, (size_t)(shape[0] * shape[1]) * 4);
+    return NST_OK;
+}
+
 static NstStatus exec_stmt(Run *run, const NstStmt *stmt)
 {
     NST_CHECK(run->ctx, ++run->steps < MAX_STEPS, NST_E_LIMIT, "kernel '%s': more than %llu steps", run->kernel->name,
@@ -570,6 +631,7 @@ static NstStatus exec_stmt(Run *run, const NstStmt *stmt)
     case NST_STMT_ALLOC: return exec_alloc(run, stmt);
     case NST_STMT_STORE: return exec_store(run, stmt);
     case NST_STMT_CALL: return exec_call(run, stmt);
+    case NST_STMT_MATRIX: return exec_matrix(run, &stmt->u.matrix);
     case NST_STMT_ASSERT: return exec_assert(run, stmt);
     case NST_STMT_BARRIER:
         if (run->races != NULL) nst_races_barrier(run->races);

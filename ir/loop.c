@@ -214,6 +214,44 @@ NstStmt *nst_stmt_call(NstKernel *kernel, uint32_t helper, const NstExpr *arg, u
     return stmt;
 }
 
+NstStmt *nst_stmt_matrix(NstKernel *kernel, const NstMatrix *matrix)
+{
+    NstStmt *stmt = new_stmt(kernel, NST_STMT_MATRIX);
+    stmt->u.matrix = *matrix;
+    stmt->u.matrix.index = copy_index(kernel, matrix->index, matrix->n_index);
+    return stmt;
+}
+
+NstBuf nst_matrix_written(const NstMatrix *matrix)
+{
+    return matrix->op == NST_MATRIX_STORE ? matrix->memory : matrix->matrix;
+}
+
+bool nst_matrix_shape(const NstKernel *kernel, NstBuf matrix, int64_t shape[2])
+{
+    const NstBuffer *buffer = nst_kernel_buffer(kernel, matrix);
+    return buffer->rank == 2 && nst_dim_is_const(kernel->dims, buffer->shape[0], &shape[0]) &&
+           nst_dim_is_const(kernel->dims, buffer->shape[1], &shape[1]);
+}
+
+void nst_matrix_index(const NstKernel *kernel, const NstMatrix *matrix, int64_t row, int64_t column, NstDim *index)
+{
+    int wide = nst_dtype_info(nst_kernel_buffer(kernel, matrix->matrix)->dtype)->bytes;
+    int64_t elements = wide / nst_dtype_info(nst_kernel_buffer(kernel, matrix->memory)->dtype)->bytes;
+    for (uint32_t k = 0; k < matrix->n_index; k++) {
+        int64_t add = (int)k == matrix->row_axis ? row : (int)k == matrix->col_axis ? column * elements : 0;
+        index[k] = nst_dim_add_const(kernel->dims, matrix->index[k], add);
+    }
+}
+
+NstDim nst_matrix_stride(NstDims *dims, const NstLayout *layout, const NstMatrix *matrix, const NstDim *index)
+{
+    NstDim next[NST_MAX_RANK];
+    memcpy(next, index, matrix->n_index * sizeof *next);
+    next[matrix->row_axis] = nst_dim_add_const(dims, next[matrix->row_axis], 1);
+    return nst_dim_sub(dims, nst_layout_offset(dims, layout, next), nst_layout_offset(dims, layout, index));
+}
+
 void nst_block_add(NstKernel *kernel, NstBlock *block, NstStmt *stmt)
 {
     nst_vec_push(kernel->arena, block, stmt);
@@ -367,6 +405,15 @@ static void clone_call(Cloner *c, NstStmt *stmt)
     for (uint32_t k = 0; k < stmt->u.call.n_buffers; k++) stmt->u.call.buffer[k] = clone_buf(c, stmt->u.call.buffer[k]);
 }
 
+static void clone_matrix(Cloner *c, NstMatrix *matrix)
+{
+    matrix->matrix = clone_buf(c, matrix->matrix);
+    matrix->a = clone_buf(c, matrix->a);
+    matrix->b = clone_buf(c, matrix->b);
+    matrix->memory = clone_buf(c, matrix->memory);
+    matrix->index = clone_dims(c, matrix->index, matrix->n_index);
+}
+
 static NstStmt *clone_stmt(Cloner *c, const NstStmt *stmt)
 {
     NstStmt *copy = nst_copy(c->kernel->arena, stmt, sizeof *stmt);
@@ -395,6 +442,7 @@ static NstStmt *clone_stmt(Cloner *c, const NstStmt *stmt)
         copy->u.prefetch.index = clone_dims(c, stmt->u.prefetch.index, stmt->u.prefetch.n_index);
         break;
     case NST_STMT_CALL: clone_call(c, copy); break;
+    case NST_STMT_MATRIX: clone_matrix(c, &copy->u.matrix); break;
     case NST_STMT_ASSERT: copy->u.check.condition = clone_expr(c, stmt->u.check.condition); break;
     case NST_STMT_BREAK:
     case NST_STMT_BARRIER: break;
@@ -489,6 +537,7 @@ void nst_stmt_visit_exprs(NstStmt *stmt, void (*visit)(void *arg, NstExpr *e), v
     case NST_STMT_BREAK:
     case NST_STMT_ALLOC:
     case NST_STMT_PREFETCH:
+    case NST_STMT_MATRIX:
     case NST_STMT_BARRIER: break;
     }
 }

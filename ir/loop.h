@@ -19,6 +19,10 @@
  * - REG buffers are register tiles: after unrolling every index is a constant, but for the variable of an enclosing VECTOR
  *   loop on the last axis, which then is the lane (plus a constant: lanes shifted, for trees over lanes).  SCRATCH is memory private to a thread, SHARED one memory for all
  *   threads of the kernel; both are uninitialised, and live from their alloc to the end of its block.
+ * - MATRIX buffers are two-dimensional registers [rows, columns] of tensor_insn.def; matrix statements alone touch them, and
+ *   none stands in a vector loop.  LOAD: m[r, c] = what lies in memory r further on the axis `rows` and c matrix elements
+ *   further on the axis `columns` (an element may take several of memory); STORE the other way round; there, elements of a
+ *   row of m lie side by side and rows at one stride.  DOT: acc[i, j] = step(acc[i, j], a[i, k], b[k, j]) for each k in order.
  * - `store` writes one or several buffers at one index at once (all values first).  With `merge` set it is a reduction update:
  *   it says how two partial states combine and what the neutral state is, so that scheduling may split the reduction.
  * - Reduction order is part of the nest: passes that split a reduction must give the order that architecture.md section 4 fixes.
@@ -33,7 +37,7 @@
 
 /* --- buffers ------------------------------------------------------------------------------------------------- */
 
-typedef enum NstSpace { NST_SPACE_ARG, NST_SPACE_REG, NST_SPACE_SCRATCH, NST_SPACE_SHARED } NstSpace;
+typedef enum NstSpace { NST_SPACE_ARG, NST_SPACE_REG, NST_SPACE_SCRATCH, NST_SPACE_SHARED, NST_SPACE_MATRIX } NstSpace;
 typedef enum NstAccess { NST_ACCESS_IN = 1, NST_ACCESS_OUT = 2, NST_ACCESS_INOUT = 3 } NstAccess;
 
 /* One physical axis: index = floordiv(logical[axis] + halo[axis], divisor) mod modulus (modulus 0: no mod), times stride. */
@@ -83,6 +87,7 @@ typedef enum NstStmtKind {
     NST_STMT_PREFETCH,
     NST_STMT_CALL,
     NST_STMT_BARRIER,
+    NST_STMT_MATRIX,
     NST_STMT_ASSERT
 } NstStmtKind;
 
@@ -114,6 +119,19 @@ typedef struct NstStore {
     bool update;
 } NstStore;
 
+typedef enum NstMatrixOp { NST_MATRIX_ZERO, NST_MATRIX_LOAD, NST_MATRIX_STORE, NST_MATRIX_DOT } NstMatrixOp;
+
+typedef struct NstMatrix {
+    NstMatrixOp op;
+    NstBuf matrix;    /* STORE reads it, the others write it */
+    NstBuf a, b;      /* DOT */
+    NstScalarOp step; /* DOT: of rule DOT */
+    NstBuf memory;    /* LOAD, STORE: where m[0, 0] lies, and the axes of memory that rows and columns run along */
+    NstDim *index;
+    uint32_t n_index;
+    int row_axis, col_axis;
+} NstMatrix;
+
 struct NstStmt {
     NstStmtKind kind;
     NstOrigin origin;
@@ -142,6 +160,7 @@ struct NstStmt {
             NstBuf buffer;
         } alloc; /* for the rest of the block */
         NstStore store;
+        NstMatrix matrix;
         struct {
             NstBuf buffer;
             NstDim *index;
@@ -239,6 +258,16 @@ NstStmt *nst_stmt_barrier(NstKernel *kernel);
 NstStmt *nst_stmt_assert(NstKernel *kernel, NstExpr condition, const char *message);
 NstStmt *nst_stmt_call(NstKernel *kernel, uint32_t helper, const NstExpr *arg, uint32_t n_args, const NstBuf *buffer,
                        uint32_t n_buffers);
+/* A matrix statement; copies the index. */
+NstStmt *nst_stmt_matrix(NstKernel *kernel, const NstMatrix *matrix);
+/* The buffer that a matrix statement writes: a register or, for STORE, memory. */
+NstBuf nst_matrix_written(const NstMatrix *matrix);
+/* Rows and columns of a MATRIX buffer; false if its shape is not constant or has not two axes. */
+bool nst_matrix_shape(const NstKernel *kernel, NstBuf matrix, int64_t shape[2]);
+/* The index of m[row, column], in memory, of a LOAD or STORE whose index is set. */
+void nst_matrix_index(const NstKernel *kernel, const NstMatrix *matrix, int64_t row, int64_t column, NstDim *index);
+/* Elements of memory that rows of a LOAD or STORE lie apart, for that index (in `dims`, which may be a copy of the kernel's). */
+NstDim nst_matrix_stride(NstDims *dims, const NstLayout *layout, const NstMatrix *matrix, const NstDim *index);
 void nst_block_add(NstKernel *kernel, NstBlock *block, NstStmt *stmt);
 typedef struct NstSymValue {
     NstSym sym;

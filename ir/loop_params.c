@@ -63,6 +63,9 @@ static void collect_stmt(void *arg, NstStmt *stmt, int depth)
     case NST_STMT_PREFETCH:
         for (uint32_t k = 0; k < stmt->u.prefetch.n_index; k++) collect_dim(c, stmt->u.prefetch.index[k]);
         break;
+    case NST_STMT_MATRIX:
+        for (uint32_t k = 0; k < stmt->u.matrix.n_index; k++) collect_dim(c, stmt->u.matrix.index[k]);
+        break;
     case NST_STMT_CALL:
         for (uint32_t k = 0; k < stmt->u.call.n_args; k++) collect_expr(c, stmt->u.call.arg[k]);
         break;

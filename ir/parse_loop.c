@@ -189,6 +189,47 @@ static NstStatus parse_call(NstReader *q, NstStmt **stmt)
     return NST_OK;
 }
 
+static NstStatus parse_dot(NstReader *q, NstMatrix *m)
+{
+    int op = 0;
+    while (op < NST_OP_COUNT && (nst_scalar_info((NstScalarOp)op)->rule != NST_RULE_DOT ||
+                                 !nst_read_take_word(q, nst_scalar_info((NstScalarOp)op)->text)))
+        op++;
+    if (op == NST_OP_COUNT) return nst_read_fail(q, "a packed dot product");
+    m->step = (NstScalarOp)op;
+    NST_TRY(nst_read_expect(q, '('));
+    NST_TRY(nst_read_known_buffer(q, &m->a));
+    NST_TRY(nst_read_expect(q, ','));
+    NST_TRY(nst_read_known_buffer(q, &m->b));
+    return nst_read_expect(q, ')');
+}
+
+static NstStatus parse_matrix(NstReader *q, NstMatrixOp op, NstStmt **stmt)
+{
+    NstDim index[NST_MAX_RANK];
+    NstMatrix m = {.op = op, .index = index};
+    int64_t axis[2] = {0, 0};
+    NST_TRY(nst_read_known_buffer(q, op == NST_MATRIX_STORE ? &m.memory : &m.matrix));
+    if (op == NST_MATRIX_STORE) NST_TRY(nst_read_dims(q, index, &m.n_index));
+    if (op != NST_MATRIX_ZERO) NST_TRY(nst_read_expect(q, '='));
+    if (op == NST_MATRIX_DOT) NST_TRY(parse_dot(q, &m));
+    if (op == NST_MATRIX_STORE) NST_TRY(nst_read_known_buffer(q, &m.matrix));
+    if (op == NST_MATRIX_LOAD) {
+        NST_TRY(nst_read_known_buffer(q, &m.memory));
+        NST_TRY(nst_read_dims(q, index, &m.n_index));
+    }
+    if (op == NST_MATRIX_LOAD || op == NST_MATRIX_STORE) {
+        NST_TRY(nst_read_expect_word(q, "rows"));
+        NST_TRY(nst_read_int(q, 0, NST_MAX_RANK, &axis[0]));
+        NST_TRY(nst_read_expect_word(q, "columns"));
+        NST_TRY(nst_read_int(q, 0, NST_MAX_RANK, &axis[1]));
+    }
+    m.row_axis = (int)axis[0];
+    m.col_axis = (int)axis[1];
+    *stmt = nst_stmt_matrix(q->kernel, &m);
+    return NST_OK;
+}
+
 static NstStatus parse_assert(NstReader *q, NstStmt **stmt)
 {
     NstExpr condition;
@@ -223,7 +264,7 @@ static NstStatus parse_stmt(NstReader *q, NstStmt **stmt)
     if (nst_read_take_word(q, "if")) return parse_if(q, stmt);
     if (nst_read_take_word(q, "let")) return parse_let(q, stmt);
     if (nst_read_take_word(q, "index")) return parse_index_let(q, stmt);
-    for (int space = NST_SPACE_REG; space <= NST_SPACE_SHARED; space++)
+    for (int space = NST_SPACE_REG; space <= NST_SPACE_MATRIX; space++)
         if (nst_read_take_word(q, nst_space_text((NstSpace)space)))
             return parse_alloc(q, (NstSpace)space, q->origin, stmt);
     if (nst_read_take_word(q, "update")) return parse_store(q, true, stmt);
@@ -231,6 +272,8 @@ static NstStatus parse_stmt(NstReader *q, NstStmt **stmt)
     if (nst_read_take_word(q, "prefetch")) return parse_prefetch(q, stmt);
     if (nst_read_take_word(q, "call")) return parse_call(q, stmt);
     if (nst_read_take_word(q, "assert")) return parse_assert(q, stmt);
+    for (int op = NST_MATRIX_ZERO; op <= NST_MATRIX_DOT; op++)
+        if (nst_read_take_word(q, nst_matrix_text((NstMatrixOp)op))) return parse_matrix(q, (NstMatrixOp)op, stmt);
     *stmt = NULL;
     if (nst_read_take_word(q, "break"))
         *stmt = nst_stmt_break(q->kernel);

@@ -70,8 +70,9 @@ static uint32_t read_xcr0(void)
     return low;
 }
 
-/* Linux grants the AMX tile registers to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
- * The system call stands here as an instruction, because this file may know the machine and not POSIX. */
+/* Linux grants the AMX tile registers to a process that asks, for all its threads, once and for all:
+ * arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).  The system call stands here as an instruction, because this file may
+ * know the machine and not POSIX. */
 static bool ask_for_amx(void)
 {
     long result = 158; /* SYS_arch_prctl */
@@ -145,10 +146,15 @@ static void cut_to_level(NstTarget *target, NstTargetLevel level)
     target->has_fma = level >= NST_TARGET_AVX2;
 }
 
-void nst_target_host(NstTarget *target)
+void nst_target_of_level(NstTargetLevel level, NstTarget *target)
 {
     *target = (NstTarget){.l1_bytes = 32 << 10, .l2_bytes = 256 << 10, .l3_bytes = 2 << 20}; /* if not told */
     read_caches(target);
+    cut_to_level(target, level);
+}
+
+void nst_target_host(NstTarget *target)
+{
     uint64_t mask = read_features();
     NstTargetLevel level = NST_TARGET_BASELINE;
     for (int k = NST_TARGET_AVX2; k < NST_TARGET_LEVEL_COUNT; k++) {
@@ -157,24 +163,11 @@ void nst_target_host(NstTarget *target)
         if (missing[0] != '\0' || (k == NST_TARGET_AMX_INT8 && !ask_for_amx())) break;
         level = (NstTargetLevel)k;
     }
-    cut_to_level(target, level);
-}
-
-/* Cache sizes of the nominal machine: between those of the servers and desktops of its time. */
-static void set_nominal(NstTarget *target, NstTargetLevel level)
-{
-    *target = (NstTarget){.l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .nominal = true};
-    cut_to_level(target, level);
+    nst_target_of_level(level, target);
 }
 
 NstStatus nst_target_parse(NstCtx *ctx, const char *name, NstTarget *target)
 {
-    static const char nominal[] = "nominal-";
-    for (int k = 0; strncmp(name, nominal, sizeof nominal - 1) == 0 && k < NST_TARGET_LEVEL_COUNT; k++) {
-        if (strcmp(name + sizeof nominal - 1, levels[k].name) != 0) continue;
-        set_nominal(target, (NstTargetLevel)k);
-        return NST_OK;
-    }
     nst_target_host(target);
     if (strcmp(name, "host") == 0) return NST_OK;
     for (int k = 0; k < NST_TARGET_LEVEL_COUNT; k++) {
@@ -189,8 +182,7 @@ NstStatus nst_target_parse(NstCtx *ctx, const char *name, NstTarget *target)
         NST_FAIL(ctx, NST_E_UNSUPPORTED, "target '%s': this machine lacks %s", name,
                  missing[0] ? missing : "the kernel's permission to use AMX");
     }
-    NST_FAIL(ctx, NST_E_INVALID, "target '%s' is none of host, baseline, avx2, avx512, vnni, amx, nominal-avx2, ...",
-             name);
+    NST_FAIL(ctx, NST_E_INVALID, "target '%s' is none of host, baseline, avx2, avx512, vnni, amx", name);
 }
 
 const char *nst_target_level_name(NstTargetLevel level)

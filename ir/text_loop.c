@@ -326,6 +326,28 @@ static void put_prefetch(Printer *p, const NstStmt *stmt)
     nst_text_add(p->text, " level %d%s", stmt->u.prefetch.level, stmt->u.prefetch.write ? " write" : "");
 }
 
+/* matrix_load m = x[i, k] rows 0 columns 1; matrix_store y[i, j] = m rows ..; matrix_dot acc = dot4_u8s8(a, b); matrix_zero m */
+static void put_matrix(Printer *p, const NstMatrix *m)
+{
+    const char *matrix = lookup(p, NAME_BUFFER, m->matrix.i);
+    nst_text_add(p->text, "%s ", nst_matrix_text(m->op));
+    if (m->op == NST_MATRIX_STORE) {
+        nst_text_add(p->text, "%s", lookup(p, NAME_BUFFER, m->memory.i));
+        put_index(p, m->index, m->n_index);
+        nst_text_add(p->text, " = ");
+    }
+    nst_text_add(p->text, "%s", matrix);
+    if (m->op == NST_MATRIX_LOAD) {
+        nst_text_add(p->text, " = %s", lookup(p, NAME_BUFFER, m->memory.i));
+        put_index(p, m->index, m->n_index);
+    }
+    if (m->op == NST_MATRIX_LOAD || m->op == NST_MATRIX_STORE)
+        nst_text_add(p->text, " rows %d columns %d", m->row_axis, m->col_axis);
+    if (m->op == NST_MATRIX_DOT)
+        nst_text_add(p->text, " = %s(%s, %s)", nst_scalar_info(m->step)->text, lookup(p, NAME_BUFFER, m->a.i),
+                     lookup(p, NAME_BUFFER, m->b.i));
+}
+
 static void put_call(Printer *p, const NstStmt *stmt)
 {
     const char *helper = nst_helper_text(stmt->u.call.helper);
@@ -375,6 +397,7 @@ static void put_stmt(Printer *p, const NstStmt *stmt)
     case NST_STMT_STORE: put_store(p, &stmt->u.store); break;
     case NST_STMT_PREFETCH: put_prefetch(p, stmt); break;
     case NST_STMT_CALL: put_call(p, stmt); break;
+    case NST_STMT_MATRIX: put_matrix(p, &stmt->u.matrix); break;
     case NST_STMT_BARRIER: nst_text_add(p->text, "barrier"); break;
     case NST_STMT_ASSERT: put_assert(p, stmt); break;
     }

@@ -11,10 +11,11 @@ bool nst_text_reserved(const char *word, size_t n);
 /* True for a letter or '_' followed by letters, digits, '_'. */
 bool nst_text_is_name(const char *word, size_t n);
 
-/* Keywords of buffer spaces, loop kinds and accesses, by enum. */
+/* Keywords of buffer spaces, loop kinds, accesses and matrix statements, by enum. */
 const char *nst_space_text(NstSpace space);
 const char *nst_for_text(NstForKind kind); /* "" for SERIAL */
 const char *nst_access_text(NstAccess access);
+const char *nst_matrix_text(NstMatrixOp op);
 const char *nst_helper_text(uint32_t helper); /* NULL if there is none */
 
 /* Halo of an axis, 0 when the layout has none. */

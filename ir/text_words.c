@@ -5,12 +5,13 @@
 #include "ir/abi.h"
 
 static const char *const keywords[] = {
-    "kernel", "in",     "out",      "inout",    "const",       "layout",  "offset", "elements", "halo",
-    "bits",   "for",    "parallel", "vector",   "step",        "width",   "unroll", "while",    "break",
-    "if",     "else",   "let",      "index",    "checked",     "reg",     "from",   "scratch",  "shared",
-    "store",  "update", "merge",    "prefetch", "level",       "write",   "call",   "on",       "barrier",
-    "assert", "true",   "false",    "value",    "counted",     "min",     "max",    "multiple", "floordiv",
-    "mod",    "ceil",   "ceildiv",  "convert",  "convert_sat", "bitcast",
+    "kernel",  "in",          "out",     "inout",    "const",       "layout",      "offset",       "elements",
+    "halo",    "bits",        "for",     "parallel", "vector",      "step",        "width",        "unroll",
+    "while",   "break",       "if",      "else",     "let",         "index",       "checked",      "reg",
+    "from",    "scratch",     "shared",  "store",    "update",      "merge",       "prefetch",     "level",
+    "write",   "call",        "on",      "barrier",  "assert",      "true",        "false",        "value",
+    "counted", "min",         "max",     "multiple", "floordiv",    "mod",         "ceil",         "ceildiv",
+    "convert", "convert_sat", "bitcast", "matrix",   "matrix_zero", "matrix_load", "matrix_store", "matrix_dot",
 };
 
 static bool same_word(const char *text, const char *word, size_t n)
@@ -41,7 +42,7 @@ bool nst_text_reserved(const char *word, size_t n)
 
 const char *nst_space_text(NstSpace space)
 {
-    static const char *const text[] = {"arg", "reg", "scratch", "shared"};
+    static const char *const text[] = {"arg", "reg", "scratch", "shared", "matrix"};
     return text[space];
 }
 
@@ -49,6 +50,12 @@ const char *nst_for_text(NstForKind kind)
 {
     static const char *const text[] = {"", "parallel", "vector", "unroll"};
     return text[kind];
+}
+
+const char *nst_matrix_text(NstMatrixOp op)
+{
+    static const char *const text[] = {"matrix_zero", "matrix_load", "matrix_store", "matrix_dot"};
+    return text[op];
 }
 
 const char *nst_access_text(NstAccess access)

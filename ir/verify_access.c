@@ -21,8 +21,8 @@ static const char *rule_text(int number)
 
 NstStatus nst_verify_broken(NstVerifier *v, int number, const char *format, ...)
 {
-    static const char *const kinds[] = {"for",   "while", "break",    "if",   "let",     "index",
-                                        "alloc", "store", "prefetch", "call", "barrier", "assert"};
+    static const char *const kinds[] = {"for",   "while",    "break", "if",      "let",    "index", "alloc",
+                                        "store", "prefetch", "call",  "barrier", "matrix", "assert"};
     char values[MESSAGE_TEXT], where[64] = "";
     va_list args;
     va_start(args, format);
@@ -170,7 +170,7 @@ static NstStatus check_bits(NstVerifier *v, const NstBuffer *buffer)
 NstStatus nst_verify_buffer(NstVerifier *v, const NstBuffer *buffer)
 {
     bool valid = buffer->dtype > NST_DTYPE_NONE && buffer->dtype < NST_DTYPE_COUNT && buffer->rank >= 0 &&
-                 buffer->rank <= NST_MAX_RANK && buffer->space <= NST_SPACE_SHARED;
+                 buffer->rank <= NST_MAX_RANK && buffer->space <= NST_SPACE_MATRIX;
     if (!valid) return nst_verify_broken(v, 1, "buffer '%s'", buffer->name ? buffer->name : "?");
     for (int axis = 0; axis < buffer->rank; axis++) NST_TRY(nst_verify_dim(v, buffer->shape[axis]));
     NST_TRY(check_layout(v, buffer));
@@ -202,7 +202,7 @@ NstStatus nst_verify_buffer_use(NstVerifier *v, NstBuf id)
     if (id.i == 0 || id.i >= v->kernel->buffers.n) return nst_verify_broken(v, 1, "buffer number %u", id.i);
     if (!v->buffer[id.i]) return nst_verify_broken(v, 7, "buffer '%s'", nst_verify_buffer_name(v, id));
     const NstBuffer *buffer = nst_kernel_buffer(v->kernel, id);
-    bool private = buffer->space == NST_SPACE_REG || buffer->space == NST_SPACE_SCRATCH;
+    bool private = buffer->space != NST_SPACE_ARG && buffer->space != NST_SPACE_SHARED;
     if (private && v->buffer_loop[id.i] != v->parallel)
         return nst_verify_broken(v, 24, "%s buffer '%s'", nst_space_text(buffer->space), buffer->name);
     return NST_OK;
@@ -255,12 +255,23 @@ static NstStatus check_access(NstVerifier *v, NstBuf id, const NstDim *index, ui
     if (n_index != (uint32_t)buffer->rank)
         return nst_verify_broken(v, 9, "buffer '%s' has %d axes and is accessed with %u indices", buffer->name,
                                  buffer->rank, n_index);
+    if (buffer->space == NST_SPACE_MATRIX) return nst_verify_broken(v, 36, "an access to '%s'", buffer->name);
     for (int axis = 0; axis < buffer->rank; axis++) {
         NST_TRY(nst_verify_dim(v, index[axis]));
         if (buffer->space == NST_SPACE_REG) NST_TRY(check_reg_index(v, buffer, axis, index, is_load));
         if (v->maybe_dead == 0) NST_TRY(check_range(v, buffer, axis, index[axis]));
     }
     return NST_OK;
+}
+
+NstStatus nst_verify_parallel_store(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index)
+{
+    const NstBuffer *buffer = nst_kernel_buffer(v->kernel, id);
+    bool outside = buffer->space == NST_SPACE_ARG || v->buffer_loop[id.i] != v->parallel;
+    if (v->parallel == 0 || v->parallel_once || v->never != 0 || !outside) return NST_OK;
+    for (uint32_t k = 0; k < n_index; k++)
+        if (nst_verify_any_sym(v, index[k], nst_verify_is_by_iteration)) return NST_OK;
+    return nst_verify_broken(v, 25, "store to '%s'", buffer->name);
 }
 
 NstStatus nst_verify_access(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index)

@@ -1,4 +1,4 @@
-/* verify_impl.h: what the two files of the loop-nest verifier share; not for others. */
+/* verify_impl.h: what the files of the loop-nest verifier share; not for others. */
 #ifndef NST_IR_VERIFY_IMPL_H
 #define NST_IR_VERIFY_IMPL_H
 
@@ -67,6 +67,11 @@ NstStatus nst_verify_dim(NstVerifier *v, NstDim dim);
 NstStatus nst_verify_buffer(NstVerifier *v, const NstBuffer *buffer);
 NstStatus nst_verify_args(NstVerifier *v);
 NstStatus nst_verify_buffer_use(NstVerifier *v, NstBuf id);
+/* A store to a buffer at an index by a parallel loop's iteration (L25). */
+NstStatus nst_verify_parallel_store(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index);
+/* verify_matrix.c: a matrix register's shape (L35) / a matrix statement (L36-L38 and what holds for all accesses). */
+NstStatus nst_verify_matrix_shape(NstVerifier *v, NstBuf id);
+NstStatus nst_verify_matrix(NstVerifier *v, const NstMatrix *matrix);
 /* A load or store at an index (L09, L22, L31) / an expression of a type, NONE for any / a merge and its identity. */
 NstStatus nst_verify_access(NstVerifier *v, NstBuf id, const NstDim *index, uint32_t n_index);
 NstStatus nst_verify_expr(NstVerifier *v, NstExpr e, NstDtype type, const char *what);

@@ -15,13 +15,6 @@
 
 static NstStatus check_block(NstVerifier *v, const NstBlock *block);
 
-static bool index_passes(const NstVerifier *v, const NstStore *store, NstVerifySymTest test)
-{
-    for (uint32_t k = 0; k < store->n_index; k++)
-        if (nst_verify_any_sym(v, store->index[k], test)) return true;
-    return false;
-}
-
 static bool is_no_param(const NstVerifier *v, NstSym sym)
 {
     return v->sym[sym.i] != SYM_PARAM;
@@ -53,11 +46,7 @@ static NstStatus check_target(NstVerifier *v, const NstStore *store, const NstSt
     NST_TRY(nst_verify_expr(v, target->value, buffer->dtype, "the stored value"));
     if (v->vector != NULL && !is_indexed_by_lane(v, store, store->update))
         return nst_verify_broken(v, 21, "%s '%s'", store->update ? "update of" : "store to", buffer->name);
-    bool outside = buffer->space == NST_SPACE_ARG || v->buffer_loop[target->buffer.i] != v->parallel;
-    bool meets = v->parallel != 0 && !v->parallel_once && v->never == 0 && outside;
-    if (meets && !index_passes(v, store, nst_verify_is_by_iteration))
-        return nst_verify_broken(v, 25, "store to '%s'", buffer->name);
-    return NST_OK;
+    return nst_verify_parallel_store(v, target->buffer, store->index, store->n_index);
 }
 
 static NstStatus check_store(NstVerifier *v, const NstStore *store)
@@ -229,6 +218,7 @@ static NstStatus check_alloc(NstVerifier *v, const NstStmt *stmt)
     if (buffer->space == NST_SPACE_SHARED && v->parallel != 0)
         return nst_verify_broken(v, 27, "buffer '%s'", buffer->name);
     if (buffer->space == NST_SPACE_REG) NST_TRY(check_reg_shape(v, buffer));
+    if (buffer->space == NST_SPACE_MATRIX) NST_TRY(nst_verify_matrix_shape(v, id));
     v->buffer[id.i] = true;
     v->buffer_loop[id.i] = v->parallel;
     nst_verify_enter_scope(v, SCOPE_BUFFER, id.i);
@@ -240,7 +230,8 @@ static NstStatus check_prefetch(NstVerifier *v, const NstStmt *stmt)
     NstBuf id = stmt->u.prefetch.buffer;
     NST_TRY(nst_verify_buffer_use(v, id));
     const NstBuffer *buffer = nst_kernel_buffer(v->kernel, id);
-    if (buffer->space == NST_SPACE_REG) return nst_verify_broken(v, 29, "prefetch of '%s'", buffer->name);
+    if (buffer->space == NST_SPACE_REG || buffer->space == NST_SPACE_MATRIX)
+        return nst_verify_broken(v, 29, "prefetch of '%s'", buffer->name);
     if (stmt->u.prefetch.level < 1 || stmt->u.prefetch.level > 3)
         return nst_verify_broken(v, 1, "level %d", stmt->u.prefetch.level);
     if (stmt->u.prefetch.n_index != (uint32_t)buffer->rank)
@@ -269,7 +260,8 @@ static NstStatus check_call(NstVerifier *v, const NstStmt *stmt)
         NstBuf id = stmt->u.call.buffer[k];
         NST_TRY(nst_verify_buffer_use(v, id));
         const NstBuffer *buffer = nst_kernel_buffer(v->kernel, id);
-        if (buffer->space == NST_SPACE_REG) return nst_verify_broken(v, 30, "register tile '%s'", buffer->name);
+        if (buffer->space == NST_SPACE_REG || buffer->space == NST_SPACE_MATRIX)
+            return nst_verify_broken(v, 30, "register '%s'", buffer->name);
         if (k == 0 && buffer->space == NST_SPACE_ARG && buffer->access == NST_ACCESS_IN)
             return nst_verify_broken(v, 12, "argument '%s' is written", buffer->name);
     }
@@ -306,6 +298,7 @@ static NstStatus check_stmt(NstVerifier *v, const NstStmt *stmt)
     case NST_STMT_STORE: return check_store(v, &stmt->u.store);
     case NST_STMT_PREFETCH: return check_prefetch(v, stmt);
     case NST_STMT_CALL: return check_call(v, stmt);
+    case NST_STMT_MATRIX: return nst_verify_matrix(v, &stmt->u.matrix);
     case NST_STMT_BARRIER: return check_barrier(v);
     case NST_STMT_ASSERT:
         if (stmt->u.check.message >= v->kernel->messages.n)

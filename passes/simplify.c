@@ -67,6 +67,7 @@ static void note_defined(void *arg, NstStmt *stmt, int depth)
         for (uint32_t k = 0; k < stmt->u.store.n_targets; k++)
             nst_map_put(&h->touched, stmt->u.store.target[k].buffer.i, 1);
         break;
+    case NST_STMT_MATRIX: nst_map_put(&h->touched, nst_matrix_written(&stmt->u.matrix).i, 1); break;
     case NST_STMT_CALL: /* it and other threads may write anything */
     case NST_STMT_BARRIER: h->loads = false; break;
     case NST_STMT_WHILE:
@@ -363,6 +364,7 @@ static void note_write(void *arg, NstStmt *stmt, int depth)
         for (uint32_t k = 0; k < stmt->u.store.n_targets; k++)
             s->last_write[stmt->u.store.target[k].buffer.i] = s->at + 1;
     if (stmt->kind == NST_STMT_ALLOC) s->last_write[stmt->u.alloc.buffer.i] = s->at + 1;
+    if (stmt->kind == NST_STMT_MATRIX) s->last_write[nst_matrix_written(&stmt->u.matrix).i] = s->at + 1;
     if (stmt->kind == NST_STMT_CALL || stmt->kind == NST_STMT_BARRIER)
         for (uint32_t k = 0; k < s->n_buffers; k++) s->last_write[k] = s->at + 1;
 }

@@ -319,6 +319,14 @@ static void visit_expr(Touches *t, NstExpr e)
     nst_expr_visit(t->kernel->exprs, e, visit_load, t);
 }
 
+/* Touched as a whole: nothing is known about where. */
+static void add_opaque(Touches *t, NstBuf buffer)
+{
+    Touch *touch = &t->touch[buffer.i];
+    touch->read = touch->written = touch->opaque = true;
+    touch->in_loops |= 1u << t->loop;
+}
+
 static void visit_stmt(void *arg, NstStmt *stmt, int depth)
 {
     Touches *t = arg;
@@ -336,11 +344,13 @@ static void visit_stmt(void *arg, NstStmt *stmt, int depth)
         break;
     case NST_STMT_CALL:
         for (uint32_t k = 0; k < stmt->u.call.n_args; k++) visit_expr(t, stmt->u.call.arg[k]);
-        for (uint32_t k = 0; k < stmt->u.call.n_buffers; k++) {
-            Touch *touch = &t->touch[stmt->u.call.buffer[k].i];
-            touch->read = touch->written = touch->opaque = true;
-            touch->in_loops |= 1u << t->loop;
-        }
+        for (uint32_t k = 0; k < stmt->u.call.n_buffers; k++) add_opaque(t, stmt->u.call.buffer[k]);
+        break;
+    case NST_STMT_MATRIX:
+        add_opaque(t, stmt->u.matrix.matrix);
+        if (stmt->u.matrix.memory.i) add_opaque(t, stmt->u.matrix.memory);
+        if (stmt->u.matrix.a.i) add_opaque(t, stmt->u.matrix.a);
+        if (stmt->u.matrix.b.i) add_opaque(t, stmt->u.matrix.b);
         break;
     case NST_STMT_BARRIER: t->barrier = true; break;
     case NST_STMT_FOR:

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include "tests/unit/support_amx.h"
 
 #define MAX_THREADS 8
 
@@ -248,12 +249,14 @@ typedef struct Thread {
     const Compiled *compiled;
     NstKernelArgs args;
     int32_t status;
+    bool left_tiles;
 } Thread;
 
 static void *run_thread(void *arg)
 {
     Thread *thread = arg;
     thread->status = thread->compiled->run(&thread->args);
+    thread->left_tiles = support_amx_is_configured();
     return NULL;
 }
 
@@ -274,13 +277,15 @@ NstStatus support_run(NstCtx *ctx, const Compiled *compiled, const Data *data, c
         thread[k] = (Thread){compiled,
                              {data->at, param, k, threads, &barrier, own, common, error ? error : &ignored,
                               cancel ? cancel : &never, &helpers},
-                             0};
+                             0,
+                             false};
         if (k > 0) pthread_create(&id[k], NULL, run_thread, &thread[k]);
     }
     run_thread(&thread[0]);
     for (int k = 0; k < threads; k++) {
         if (k > 0) pthread_join(id[k], NULL);
         if (thread[k].status != NST_OK) status = (NstStatus)thread[k].status;
+        cr_assert_not(thread[k].left_tiles, "thread %d returns with tiles set up", k);
     }
     return status;
 }
@@ -289,19 +294,23 @@ void support_check(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, c
                    bool bounds_checks, uint64_t seed, bool specials, int64_t index_limit)
 {
     NstTarget target;
-    if (nst_target_parse(ctx, target_name, &target) != NST_OK) {
-        nst_ctx_clear(ctx);
-        return;
-    }
+    if (support_runnable_target(ctx, target_name, &target))
+        support_check_on(ctx, kernel, param, &target, bounds_checks, seed, specials, index_limit);
+}
+
+void support_check_on(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, const NstTarget *target,
+                      bool bounds_checks, uint64_t seed, bool specials, int64_t index_limit)
+{
+    const char *target_name = nst_target_level_name(target->level);
     Data start = support_data(ctx, kernel, param, seed, specials, index_limit);
     Data expected = support_copy(ctx, &start);
     NstKernelRun run = {.buffer = expected.at,
                         .buffer_bytes = expected.bytes,
                         .param = param,
-                        .has_fma = target.has_fma,
+                        .has_fma = target->has_fma,
                         .find_races = true};
     cr_assert_eq(nst_kernel_interpret(ctx, kernel, &run), NST_OK, "%s: %s", kernel->name, ctx->error);
-    Compiled compiled = support_compile(ctx, kernel, &target, bounds_checks);
+    Compiled compiled = support_compile(ctx, kernel, target, bounds_checks);
     for (int threads = 1; threads <= 2; threads++) {
         Data data = support_copy(ctx, &start);
         NstErrorSlot error = {0};

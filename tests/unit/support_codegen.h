@@ -41,5 +41,8 @@ const char *support_difference(NstCtx *ctx, const NstKernel *kernel, const Data 
 /* Compiles for the target, runs with 1 and 2 threads, interprets, asserts equality. Skips targets the host lacks. */
 void support_check(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, const char *target, bool bounds_checks,
                    uint64_t seed, bool specials, int64_t index_limit);
+/* The same for a target that the process can run. */
+void support_check_on(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, const NstTarget *target,
+                      bool bounds_checks, uint64_t seed, bool specials, int64_t index_limit);
 
 #endif

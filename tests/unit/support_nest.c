@@ -6,22 +6,11 @@
 
 NstTarget support_target(NstTargetLevel level)
 {
-    NstTarget target = {.level = level, .has_fma = level >= NST_TARGET_AVX2};
-    target.vector_bytes = level >= NST_TARGET_AVX512 ? 64 : level == NST_TARGET_AVX2 ? 32 : 16;
-    target.vector_registers = level >= NST_TARGET_AVX512 ? 32 : 16;
+    NstTarget target;
+    nst_target_of_level(level, &target);
     target.l1_bytes = 48 << 10;
     target.l2_bytes = 1 << 20;
     target.l3_bytes = 32 << 20;
-    NstCtx ctx;
-    NstTarget host;
-    if (nst_ctx_init(&ctx) != NST_OK) return target;
-    if (nst_target_parse(&ctx, nst_target_level_name(level), &host) ==
-        NST_OK) { /* the host can run it: what LLVM is told */
-        target.feature_mask = host.feature_mask;
-        memcpy(target.cpu, host.cpu, sizeof target.cpu);
-        memcpy(target.features, host.features, sizeof target.features);
-    }
-    nst_ctx_dispose(&ctx);
     return target;
 }
 

@@ -86,6 +86,31 @@ Test(eval_loop, matmul)
         }
 }
 
+Test(eval_loop, matrix)
+{
+    enum { M = 37, K = 2, ROWS = 64 };
+    static uint8_t a[ROWS][64 * K];
+    static int8_t b[16 * K][16][4];
+    static int32_t c[ROWS][16], expected[ROWS][16];
+    for (int k = 0; k < ROWS * 64 * K; k++) a[k / (64 * K)][k % (64 * K)] = (uint8_t)(k * 37 % 256);
+    for (int k = 0; k < 16 * K * 64; k++) b[k / 64][k / 4 % 16][k % 4] = (int8_t)(k * 53 % 256 - 128);
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < 16; j++) {
+            c[i][j] = i * 1000 + j;
+            expected[i][j] =
+                i % 32 < 16 ? 0 : c[i][j]; /* the second register of rows starts from memory, bytes of other signs */
+            for (int k = 0; k < 64 * K; k++)
+                expected[i][j] +=
+                    i % 32 < 16 ? a[i][k] * b[k / 4][j][k % 4] : (int8_t)a[i][k] * (uint8_t)b[k / 4][j][k % 4];
+        }
+    Args args = {.param = {M, K}};
+    GIVE(args, a);
+    GIVE(args, b);
+    GIVE(args, c);
+    cr_assert_eq(run(parse_file("matrix"), &args), NST_OK, "%s", ctx.error);
+    cr_assert_arr_eq(c, expected, sizeof c);
+}
+
 Test(eval_loop, argmax)
 {
     static float x[2][5] = {{1, 5, 3, 5, -1}, {-1, -2, -3, -INFINITY, -0.5f}};

@@ -129,7 +129,7 @@ Test(simplify, dear_values_of_a_block_are_shared)
 
 Test(simplify, whole_kernels_compute_the_same)
 {
-    static const char *const files[] = {"matmul", "softmax", "argmax", "gather", "control"};
+    static const char *const files[] = {"matmul", "softmax", "argmax", "gather", "control", "matrix"};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char *bytes;
         size_t size;

@@ -18,7 +18,7 @@ static void end(void)
 
 TestSuite(text_loop, .init = begin, .fini = end);
 
-static const char *const files[] = {"matmul", "softmax", "argmax", "gather", "layouts", "control"};
+static const char *const files[] = {"matmul", "softmax", "argmax", "gather", "layouts", "control", "matrix"};
 #define N_FILES (sizeof files / sizeof *files)
 
 static NstKernel *parse(const char *text)

@@ -229,7 +229,7 @@ Test(verify_loop, every_check_is_hit)
 
 Test(verify_loop, good_kernels_pass)
 {
-    static const char *const files[] = {"matmul", "softmax", "argmax", "gather", "layouts", "control"};
+    static const char *const files[] = {"matmul", "softmax", "argmax", "gather", "layouts", "control", "matrix"};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char *bytes;
         size_t size;
