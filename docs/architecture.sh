@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 tool=${1:-build/release/bin/nestor}
-dump() { "$tool" dump-ir docs/architecture.nsg --target avx2 --no-cache --stage "$@"; }
+dump() { "$tool" dump-ir docs/architecture.nsg --target nominal-avx2 --no-cache --stage "$@"; }
 fence() { printf '```\n%s\n```\n' "$1"; }
 {
     cat <<'TEXT'

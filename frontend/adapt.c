@@ -78,6 +78,17 @@ ADAPT(default_int)
     nst_vec_push(c->arena, &c->attrs.list, a);
 }
 
+/* "name:text": what an attribute that did not exist meant. */
+ADAPT(default_text)
+{
+    const char *name, *value;
+    NstAttr a = {.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING};
+    if (!next_pair(c, &arg, &name, &value) || has_attr(c, name)) return;
+    a.name = name;
+    a.s = value;
+    nst_vec_push(c->arena, &c->attrs.list, a);
+}
+
 ADAPT(rename)
 {
     const char *old, *new_name;

@@ -218,6 +218,16 @@ static void tell_external(Import *m)
     *m->options->n_external = n;
 }
 
+static void tell_needs(Import *m)
+{
+    const char *needs = m->model->needs;
+    const NstRegion *top = nst_graph_region(m->graph, NST_GRAPH_REGION);
+    if (m->options->needs) *m->options->needs = needs ? nst_strdup(m->graph->arena, needs) : NULL;
+    for (uint32_t k = 0; needs && m->options->needs_position && k < top->params.n; k++)
+        if (strcmp(nst_value_node(m->graph, top->params.at[k])->attr.param.name, needs) == 0)
+            *m->options->needs_position = k;
+}
+
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
                           NstGraph **graph)
 {
@@ -243,7 +253,7 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
 #ifdef NST_DEBUG
     if (status == NST_OK) status = nst_graph_verify(ctx, m.graph);
 #endif
-    if (m.options->needs) *m.options->needs = m.model->needs ? nst_strdup(arena, m.model->needs) : NULL;
+    tell_needs(&m);
     if (status != NST_OK) return status;
     nst_arena_free(m.scratch);
     *graph = m.graph;

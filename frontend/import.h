@@ -32,6 +32,7 @@ typedef struct NstImportOptions {
     /* After NST_E_UNSUPPORTED because an input decides about the graph's structure: the name of that input, else NULL.
      * [owned by arena]  Fix it and import again.  May be NULL. */
     const char **needs;
+    uint32_t *needs_position; /* likewise: which param of the graph it is.  May be NULL. */
 } NstImportOptions;
 
 /* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output
@@ -42,5 +43,10 @@ typedef struct NstImportOptions {
  * version, IR version or opset not implemented), NST_E_LIMIT, NST_E_IO (external data); the text names node and value. */
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
                           NstGraph **graph) NST_MUST_CHECK;
+
+/* The tensor of a TensorProto, in each of its encodings.  name: for messages.
+ * Owns: arena, or borrowed from bytes.  Errors: NST_E_PARSE, NST_E_MODEL, NST_E_UNSUPPORTED (strings, external data). */
+NstStatus nst_import_tensor(NstCtx *ctx, NstArena *arena, const char *name, const void *bytes, size_t n,
+                            NstTensorValue *value) NST_MUST_CHECK;
 
 #endif

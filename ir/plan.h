@@ -81,6 +81,10 @@ typedef struct NstPlanPort {
     const char *name;
     NstType type;
     uint32_t buffer;
+    /* INPUT: the only value the plan holds for, row-major and dense; NULL = any */
+    const void *only;
+    size_t only_bytes;
+    const int64_t *only_shape;
 } NstPlanPort;
 
 /* A file beside the model that constants were taken from; a plan is only as good as that file is the same. */

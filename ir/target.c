@@ -166,8 +166,21 @@ void nst_target_host(NstTarget *target)
     nst_target_of_level(level, target);
 }
 
+/* Cache sizes of the nominal machine: between those of the servers and desktops of its time. */
+static void set_nominal(NstTarget *target, NstTargetLevel level)
+{
+    *target = (NstTarget){.l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .l3_bytes = 32 << 20, .nominal = true};
+    cut_to_level(target, level);
+}
+
 NstStatus nst_target_parse(NstCtx *ctx, const char *name, NstTarget *target)
 {
+    static const char nominal[] = "nominal-";
+    for (int k = 0; strncmp(name, nominal, sizeof nominal - 1) == 0 && k < NST_TARGET_LEVEL_COUNT; k++) {
+        if (strcmp(name + sizeof nominal - 1, levels[k].name) != 0) continue;
+        set_nominal(target, (NstTargetLevel)k);
+        return NST_OK;
+    }
     nst_target_host(target);
     if (strcmp(name, "host") == 0) return NST_OK;
     for (int k = 0; k < NST_TARGET_LEVEL_COUNT; k++) {
@@ -182,7 +195,8 @@ NstStatus nst_target_parse(NstCtx *ctx, const char *name, NstTarget *target)
         NST_FAIL(ctx, NST_E_UNSUPPORTED, "target '%s': this machine lacks %s", name,
                  missing[0] ? missing : "the kernel's permission to use AMX");
     }
-    NST_FAIL(ctx, NST_E_INVALID, "target '%s' is none of host, baseline, avx2, avx512, vnni, amx", name);
+    NST_FAIL(ctx, NST_E_INVALID, "target '%s' is none of host, baseline, avx2, avx512, vnni, amx, nominal-avx2, ...",
+             name);
 }
 
 const char *nst_target_level_name(NstTargetLevel level)

@@ -24,12 +24,14 @@ typedef struct NstTarget {
     uint64_t feature_mask;                /* what code generation may use: part of every cache key */
     char cpu[32];                         /* LLVM's -mcpu */
     char features[256];                   /* LLVM's feature string, "+avx2,+fma" */
+    bool nominal;                         /* a machine of fixed cache sizes, for texts: its code is not run */
 } NstTarget;
 
 /* This machine (CPUID, XCR0, AMX permission by arch_prctl; caches by CPUID leaf 4 / 0x8000001d). */
 void nst_target_host(NstTarget *target);
-/* The host limited to a level by name: "baseline", "avx2", "avx512", "vnni", "amx", "host".  Errors: NST_E_INVALID for an
- * unknown name, NST_E_UNSUPPORTED when the host lacks it (naming what is lacking). */
+/* The host limited to a level by name: "baseline", "avx2", "avx512", "vnni", "amx", "host"; "nominal-LEVEL" is that level
+ * with fixed cache sizes, the same on every host.  Errors: NST_E_INVALID for an unknown name, NST_E_UNSUPPORTED when the
+ * host lacks the level (naming what is lacking). */
 NstStatus nst_target_parse(NstCtx *ctx, const char *name, NstTarget *target) NST_MUST_CHECK;
 /* That level with the host's caches, whether the host has its instructions or not: for code that runs elsewhere. */
 void nst_target_of_level(NstTargetLevel level, NstTarget *target);

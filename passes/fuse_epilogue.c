@@ -187,23 +187,25 @@ static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
     return true;
 }
 
+/* Joins the first reader that may join; *place is then where the joined group stands. */
+static bool join_reader(NstFuser *f, uint32_t from, uint32_t *place)
+{
+    for (uint32_t to = from + 1; to < f->groups.n; to++) {
+        bool reads = false;
+        for (uint32_t b = 0; b < f->groups.at[from].writes.n; b++)
+            reads = reads || nst_fuser_holds(&f->groups.at[to].reads, f->groups.at[from].writes.at[b]);
+        if (reads && join(f, from, to, place)) return true;
+    }
+    return false;
+}
+
 NstStatus nst_fuse_epilogues(NstFuser *f, bool only_sums)
 {
-    for (uint32_t from = 0; from < f->groups.n; from++) {
+    for (uint32_t from = 0; from < f->groups.n;) {
         const NstNest *nest = nst_fuse_single(f->groups.at[from].group);
-        bool again = nest && (nest->n_states || !only_sums);
-        while (again) {
-            again = false;
-            for (uint32_t to = from + 1; to < f->groups.n && !again; to++) {
-                bool reads = false;
-                for (uint32_t b = 0; b < f->groups.at[from].writes.n; b++)
-                    reads = reads || nst_fuser_holds(&f->groups.at[to].reads, f->groups.at[from].writes.at[b]);
-                uint32_t place;
-                if (!reads || !join(f, from, to, &place)) continue;
-                again = place == from;
-                if (!again) break;
-            }
-        }
+        uint32_t place;
+        /* A joined group comes up once more: where it stood, or further on, and then another one has taken its place. */
+        if (!nest || (only_sums && !nest->n_states) || !join_reader(f, from, &place)) from++;
     }
     return NST_OK;
 }

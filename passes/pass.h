@@ -40,6 +40,11 @@ bool nst_pass_on(const NstPassOptions *options, NstPass pass);
 NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
                           const NstPassOptions *options, NstModule **module) NST_MUST_CHECK;
 
+/* The passes on nests that the options let run, over the groups of a module. */
+NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOptions *options) NST_MUST_CHECK;
+/* The passes on one kernel, once it has its loops. */
+NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptions *options) NST_MUST_CHECK;
+
 /* One nest a primitive, views as index maps, one group a nest: the first step of nst_lower_graph. */
 NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Fusion: inlines maps, gives reductions prologues and epilogues, gathers nests into groups (fuse.c). */

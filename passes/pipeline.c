@@ -1,6 +1,7 @@
 /* pipeline.c: see pass.h. */
 #include <string.h>
 #include "passes/pass.h"
+#include "passes/simplify.h"
 
 static const NstPassInfo pass_info[NST_PASS_COUNT] = {
 #define NST_PASS(name, text, level, exact, what) [NST_PASS_##name] = {text, NST_LEVEL_##level, exact, what},
@@ -28,14 +29,25 @@ bool nst_pass_on(const NstPassOptions *options, NstPass pass)
     return !(options->off >> pass & 1);
 }
 
-NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
-                          const NstPassOptions *options, NstModule **result)
+NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOptions *options)
 {
-    NstModule *module = nst_module_new(arena, graph, target, options && options->strict);
-    NST_TRY(nst_to_nests(ctx, module));
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
     if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(module);
-    *result = module;
     return NST_OK;
+}
+
+NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptions *options)
+{
+    bool changed;
+    if (nst_pass_on(options, NST_PASS_SIMPLIFY)) NST_TRY(nst_pass_simplify(ctx, kernel, &changed));
+    return NST_OK;
+}
+
+NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
+                          const NstPassOptions *options, NstModule **result)
+{
+    NstModule *module = *result = nst_module_new(arena, graph, target, options && options->strict);
+    NST_TRY(nst_to_nests(ctx, module));
+    return nst_optimise_nests(ctx, module, options);
 }

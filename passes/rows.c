@@ -3,17 +3,12 @@
 
 /* Elements of the parallel blocks of a map with one axis: 64 KB of f32, far above the cost of a fork. */
 enum { BLOCK_ELEMENTS = 16 << 10 };
-/* Vectors side by side in the main loop of a cheap map: hides the latency of its operations; dear maps have enough. */
+/* Vectors side by side in the main loop of a map: the latency of one hides behind the others.  Maps of more than UNROLL_COST
+ * operations take them as one wide vector: unrolled one after another, a chain of 170 cycles fills the window of
+ * instructions that a core looks at (20 maps with three exp in L1, Zen 5: 54 cycles a vector, 33 with four side by side). */
 enum { UNROLL = 4, UNROLL_COST = 12 };
 /* Axes along which loops may be split: each split copies the body. */
 enum { MAX_SPLIT_AXES = 2 };
-/* A reduction of at most this many elements, or without adjacent ones, runs one element at a time. */
-enum { MAX_STATES = 8 };
-
-static NstDim constant(Rows *r, int64_t value)
-{
-    return nst_dim_const(r->dims, value);
-}
 
 static int64_t lanes_of(NstModule *module, const NstNest *nest)
 {
@@ -43,27 +38,19 @@ static void bind_nest_row(Rows *r, NstDim row)
                         nst_writer_dim(r->w, nst_dim_sym(r->dims, r->jam->group->axis[k].var)));
 }
 
-/* Opens the unrolled loop over the rows done side by side and binds their axes; *row is which of them. */
-static NstBlock *open_jam(Rows *r, NstBlock *block, NstDim *row)
+NstBlock *nst_rows_open_jam(Rows *r, NstBlock *block, NstDim *row)
 {
-    *row = constant(r, 0);
+    *row = nst_rows_const(r, 0);
     if (!r->jam) return block;
     if (r->jam->rows > 1)
-        block =
-            nst_writer_loop(r->w, block, "row", constant(r, 0), constant(r, r->jam->rows), 1, NST_FOR_UNROLL, 0, row);
+        block = nst_writer_loop(r->w, block, "row", nst_rows_const(r, 0), nst_rows_const(r, r->jam->rows), 1,
+                                NST_FOR_UNROLL, 0, row);
     nst_writer_bind(r->w, r->jam->which, *row);
     bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, *row));
     return block;
 }
 
-static int64_t jammed(const Rows *r)
-{
-    return r->jam ? r->jam->rows : 1;
-}
-
-/* Prefetches what the vector at hand reads, the rows side by side further on: while one block of rows is computed with, the
- * next one comes from L2. */
-static void fetch_ahead(Rows *r, NstBlock *block, NstDim row)
+void nst_rows_fetch_ahead(Rows *r, NstBlock *block, NstDim row)
 {
     NstTouched t;
     if (!r->fetch_ahead || r->nest->n_lets) return; /* a gathered place is not known ahead */
@@ -114,7 +101,7 @@ static void write_point(Rows *r, NstBlock *block)
 {
     uint32_t bound = r->next_let;
     NstDim row;
-    if (r->nest->n_axes == r->n_common) block = open_jam(r, block, &row);
+    if (r->nest->n_axes == r->n_common) block = nst_rows_open_jam(r, block, &row);
     r->w->n_states = 0;
     write_lets(r, block, true);
     if (r->nest->check.i) {
@@ -127,52 +114,55 @@ static void write_point(Rows *r, NstBlock *block)
 }
 
 /* One vector of the last axis: base .. end - 1, at most `lanes` elements. */
-static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end)
+static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end, int64_t lanes)
 {
     NstDim var, row;
     NstAxis axis = r->nest->axis[r->nest->n_axes - 1];
-    block = open_jam(r, block, &row);
-    block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, r->lanes, &var);
+    block = nst_rows_open_jam(r, block, &row);
+    block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
-    fetch_ahead(r, block, row);
+    nst_rows_fetch_ahead(r, block, row);
     write_point(r, block);
 }
 
-/* Vectors first .. last - 1 of a run, `wide` of them an iteration. */
+/* Vectors first .. last - 1 of a run, `wide` of them an iteration: unrolled, or one wide vector. */
 static void write_vectors(Rows *r, NstBlock *block, NstDim begin, NstDim first, NstDim last, int wide)
 {
     NstDims *dims = r->dims;
-    NstDim i, u = constant(r, 0);
+    NstDim i, u = nst_rows_const(r, 0);
     int64_t known;
     if (nst_dim_is_const(dims, nst_dim_sub(dims, last, first), &known) && known <= 0) return;
     block = nst_writer_loop(r->w, block, "i", first, last, 1, NST_FOR_SERIAL, 0, &i);
-    if (wide > 1)
-        block = nst_writer_loop(r->w, block, "u", constant(r, 0), constant(r, wide), 1, NST_FOR_UNROLL, 0, &u);
+    int64_t lanes = r->join ? wide * r->lanes : r->lanes;
+    if (wide > 1 && !r->join)
+        block =
+            nst_writer_loop(r->w, block, "u", nst_rows_const(r, 0), nst_rows_const(r, wide), 1, NST_FOR_UNROLL, 0, &u);
     NstDim vector = nst_dim_add(dims, nst_dim_mul_const(dims, i, wide), u);
     NstDim base = nst_dim_add(dims, begin, nst_dim_mul_const(dims, vector, r->lanes));
-    write_vector(r, block, base, nst_dim_add_const(dims, base, r->lanes));
+    write_vector(r, block, base, nst_dim_add_const(dims, base, lanes), lanes);
 }
 
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
 void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
 {
     NstDims *dims = r->dims;
-    NstDim length = nst_dim_sub(dims, end, begin), full = nst_dim_floordiv(dims, length, constant(r, r->lanes));
-    NstDim wide = nst_dim_floordiv(dims, full, constant(r, r->unroll));
+    NstDim length = nst_dim_sub(dims, end, begin), full = nst_dim_floordiv(dims, length, nst_rows_const(r, r->lanes));
+    NstDim wide = nst_dim_floordiv(dims, full, nst_rows_const(r, r->unroll));
     int64_t known;
     if (nst_dim_is_const(dims, length, &known) && known <= 0) return;
-    if (r->unroll > 1) write_vectors(r, block, begin, constant(r, 0), wide, r->unroll);
-    write_vectors(r, block, begin, r->unroll > 1 ? nst_dim_mul_const(dims, wide, r->unroll) : constant(r, 0), full, 1);
+    if (r->unroll > 1) write_vectors(r, block, begin, nst_rows_const(r, 0), wide, r->unroll);
+    write_vectors(r, block, begin, r->unroll > 1 ? nst_dim_mul_const(dims, wide, r->unroll) : nst_rows_const(r, 0),
+                  full, 1);
     NstDim done = nst_dim_mul_const(dims, full, r->lanes);
     if (nst_dim_is_const(dims, nst_dim_sub(dims, length, done), &known) && known <= 0) return;
-    write_vector(r, block, nst_dim_add(dims, begin, done), end);
+    write_vector(r, block, nst_dim_add(dims, begin, done), end, r->lanes);
 }
 
 /* A map with one axis, dealt to the threads in blocks. */
 static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
 {
     NstDims *dims = r->dims;
-    NstDim length = nst_dim_sub(dims, end, begin), size = constant(r, BLOCK_ELEMENTS), b;
+    NstDim length = nst_dim_sub(dims, end, begin), size = nst_rows_const(r, BLOCK_ELEMENTS), b;
     NstDim count = nst_dim_ceildiv(dims, length, size);
     int64_t least, most;
     nst_dim_bounds(dims, count, &least, &most);
@@ -180,7 +170,7 @@ static void write_blocks(Rows *r, NstBlock *block, NstDim begin, NstDim end)
         nst_rows_run(r, block, begin, end);
         return;
     }
-    block = nst_writer_loop(r->w, block, "block", constant(r, 0), count, 1, NST_FOR_PARALLEL, 0, &b);
+    block = nst_writer_loop(r->w, block, "block", nst_rows_const(r, 0), count, 1, NST_FOR_PARALLEL, 0, &b);
     NstDim from = nst_dim_add(dims, begin, nst_dim_mul(dims, b, size));
     nst_rows_run(r, block, from, nst_dim_min(dims, end, nst_dim_add(dims, from, size)));
 }
@@ -209,9 +199,9 @@ static void write_range(Rows *r, NstBlock *block, uint32_t k, NstDim begin, NstD
 /* Loops over axis k and those inside, split where conditions change. */
 static void write_axis(Rows *r, NstBlock *block, uint32_t k)
 {
-    NstDim at[NST_ROWS_MAX_BREAKS], begin = constant(r, 0), end = nst_writer_dim(r->w, r->nest->axis[k].extent);
+    NstDim at[NST_ROWS_MAX_BREAKS], begin = nst_rows_const(r, 0), end = nst_writer_dim(r->w, r->nest->axis[k].extent);
     uint32_t n = r->n_split < MAX_SPLIT_AXES
-                     ? nst_breaks(r->w, r->nest, jammed(r) > 1 ? 0 : r->n_common, k, at, NST_ROWS_MAX_BREAKS)
+                     ? nst_breaks(r->w, r->nest, nst_rows_jammed(r) > 1 ? 0 : r->n_common, k, at, NST_ROWS_MAX_BREAKS)
                      : 0;
     uint32_t lets = r->next_let;
     bool parallel = r->parallel;
@@ -254,7 +244,9 @@ static void put_longest_first(Rows *r)
 
 static void write_map(Rows *r, NstBlock *block)
 {
-    r->unroll = cost_of(r) <= UNROLL_COST && jammed(r) < UNROLL ? UNROLL / (int)jammed(r) : 1;
+    r->join = cost_of(r) > UNROLL_COST;
+    int side_by_side = r->join && r->w->module->target->vector_registers < 32 ? UNROLL / 2 : UNROLL;
+    r->unroll = nst_rows_jammed(r) < side_by_side ? side_by_side / (int)nst_rows_jammed(r) : 1;
     if (r->nest->n_axes == r->n_common) {
         write_point(r, block);
         return;
@@ -264,236 +256,7 @@ static void write_map(Rows *r, NstBlock *block)
     write_axis(r, block, r->n_common);
 }
 
-/* --- row reductions ------------------------------------------------------------------------------------------ */
-
-typedef struct Lanes {
-    NstBuf state[MAX_STATES]; /* [rows side by side][vectors][width] */
-    int64_t vectors, width;
-    NstDim row; /* which of the rows, now */
-} Lanes;
-
-static void bind_states(Rows *r, const Lanes *l, NstDim j, NstDim lane)
-{
-    NstDim index[3] = {l->row, j, lane};
-    r->w->n_states = r->nest->n_states;
-    for (uint32_t k = 0; k < r->nest->n_states; k++)
-        r->w->state[k] = nst_expr_load(r->w->module->exprs, r->nest->state[k].dtype, l->state[k], index, 3);
-}
-
-static void store_states(Rows *r, NstBlock *block, const Lanes *l, NstDim j, NstDim lane, const NstExpr *value)
-{
-    NstDim index[3] = {l->row, j, lane};
-    NstStoreTarget *target = NST_NEW_ARRAY(r->w->kernel->arena, NstStoreTarget, r->nest->n_states);
-    for (uint32_t k = 0; k < r->nest->n_states; k++)
-        target[k] = (NstStoreTarget){.buffer = l->state[k], .value = value[k]};
-    NstStmt *stmt = nst_stmt_update(r->w->kernel, r->nest->n_states, target, index, 3);
-    stmt->u.store.update = false;
-    nst_block_add(r->w->kernel, block, stmt);
-}
-
-static void allocate_states(Rows *r, NstBlock *block, Lanes *l, const char *name)
-{
-    NstDim shape[3] = {constant(r, jammed(r)), constant(r, l->vectors), constant(r, l->width)};
-    for (uint32_t k = 0; k < r->nest->n_states; k++) {
-        l->state[k] = nst_kernel_local(r->w->kernel, name, r->nest->state[k].dtype, NST_SPACE_REG, 3, shape);
-        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, l->state[k]));
-    }
-}
-
-/* Opens the loops over the rows and over `vectors` vectors of the tile. */
-static NstBlock *over_tile(Rows *r, NstBlock *block, Lanes *l, int64_t vectors, int64_t width, NstDim *j, NstDim *lane)
-{
-    block = open_jam(r, block, &l->row);
-    block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, vectors), 1, NST_FOR_UNROLL, 0, j);
-    return nst_writer_loop(r->w, block, "l", constant(r, 0), constant(r, width), 1, NST_FOR_VECTOR, width, lane);
-}
-
-static void open_lanes(Rows *r, NstBlock *block, Lanes *l)
-{
-    NstDim j, lane;
-    NstExpr identity[MAX_STATES];
-    allocate_states(r, block, l, "lanes");
-    for (uint32_t k = 0; k < r->nest->n_states; k++) identity[k] = r->nest->state[k].identity;
-    NstBlock *body = over_tile(r, block, l, l->vectors, l->width, &j, &lane);
-    store_states(r, body, l, j, lane, identity);
-}
-
-/* One step for the elements base + j * width + lane below end. */
-static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim end, bool masked)
-{
-    NstDims *dims = r->dims;
-    NstAxis axis = r->nest->reduce[r->nest->n_reduce - 1];
-    NstExpr value[MAX_STATES];
-    NstDim j, element;
-    block = open_jam(r, block, &l->row);
-    block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, l->vectors), 1, NST_FOR_UNROLL, 0, &j);
-    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
-    NstDim to = nst_dim_add_const(dims, from, l->width), lane;
-    if (masked) to = nst_dim_min(dims, to, end);
-    NstDim count = nst_dim_sub(dims, to, from);
-    block = nst_writer_loop(r->w, block, "l", constant(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
-    element = nst_dim_add(dims, from, lane);
-    nst_writer_bind(r->w, axis.var, element);
-    if (!masked) fetch_ahead(r, block, l->row);
-    bind_states(r, l, j, lane);
-    for (uint32_t k = 0; k < r->nest->n_states; k++) value[k] = nst_writer_expr(r->w, r->nest->state[k].step);
-    store_states(r, block, l, j, lane, value);
-}
-
-/* state l = merge(state l, state l + h) for l < h, h halving from all lanes. */
-static void write_tree(Rows *r, NstBlock *block, Lanes *l)
-{
-    NstExprs *exprs = r->w->module->exprs;
-    uint32_t m = r->nest->n_states;
-    for (int64_t h = l->vectors * l->width / 2; h >= 1; h /= 2) {
-        NstDim j, lane, far_j, far_lane;
-        bool whole = h >= l->width;
-        NstBlock *body = over_tile(r, block, l, whole ? h / l->width : 1, whole ? l->width : h, &j, &lane);
-        far_j = whole ? nst_dim_add_const(r->dims, j, h / l->width) : j;
-        far_lane = whole ? lane : nst_dim_add_const(r->dims, lane, h);
-        NstExpr side[2 * MAX_STATES], value[MAX_STATES];
-        NstDim near[3] = {l->row, j, lane}, far[3] = {l->row, far_j, far_lane};
-        for (uint32_t k = 0; k < m; k++) {
-            side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], near, 3);
-            side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], far, 3);
-        }
-        for (uint32_t k = 0; k < m; k++) value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
-        store_states(r, body, l, j, lane, value);
-    }
-}
-
-/* A reduction with lanes whose output axes are all bound. */
-static void write_reduction(Rows *r, NstBlock *block)
-{
-    NstDims *dims = r->dims;
-    NstNest *nest = r->nest;
-    Lanes l = {.width = nest->lanes < r->lanes ? nest->lanes : r->lanes};
-    l.vectors = (int64_t)nest->lanes / l.width;
-    r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
-    /* A block of its own keeps the states' lives apart. */
-    NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
-    nst_block_add(r->w->kernel, block, scope);
-    block = &scope->u.branch.then;
-    open_lanes(r, block, &l);
-    NstBlock *body = block;
-    for (uint32_t k = 0; k + 1 < nest->n_reduce; k++)
-        body = nst_writer_axis_loop(r->w, body, nest->reduce[k], NST_FOR_SERIAL);
-    NstDim n = nst_writer_dim(r->w, nest->reduce[nest->n_reduce - 1].extent), i;
-    NstDim trips = nst_dim_floordiv(dims, n, constant(r, nest->lanes));
-    NstDim done = nst_dim_mul_const(dims, trips, nest->lanes);
-    int64_t known;
-    if (!nst_dim_is_const(dims, trips, &known) || known > 0) {
-        NstBlock *inner = nst_writer_loop(r->w, body, "i", constant(r, 0), trips, 1, NST_FOR_SERIAL, 0, &i);
-        write_steps(r, inner, &l, nst_dim_mul_const(dims, i, nest->lanes), n, false);
-    }
-    if (!nst_dim_is_const(dims, nst_dim_sub(dims, n, done), &known) || known > 0)
-        write_steps(r, body, &l, done, n, true);
-    write_tree(r, block, &l);
-    block = open_jam(r, block, &l.row);
-    bind_states(r, &l, constant(r, 0), constant(r, 0));
-    nst_writer_stores(r->w, block, nest);
-}
-
-/* --- reductions over other axes than the vector's -------------------------------------------------------------- */
-
-/* Vectors side by side in one pass over the reduction. */
-enum { COLUMN_VECTORS = 4 };
-
-/* One step, or (first) the identities, or (last) the results, for vectors of `lanes` columns from base on, below end. */
-typedef enum ColumnPart { COLUMN_START, COLUMN_STEP, COLUMN_END } ColumnPart;
-
-static void write_column_part(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim end, ColumnPart part)
-{
-    NstDims *dims = r->dims;
-    NstNest *nest = r->nest;
-    NstDim j, lane;
-    NstExpr value[MAX_STATES];
-    block = open_jam(r, block, &l->row);
-    block = nst_writer_loop(r->w, block, "j", constant(r, 0), constant(r, l->vectors), 1, NST_FOR_UNROLL, 0, &j);
-    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
-    NstDim count = constant(r, l->width);
-    if (end.i) count = nst_dim_min(dims, count, nst_dim_sub(dims, end, from));
-    block = nst_writer_loop(r->w, block, "l", constant(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
-    nst_writer_bind(r->w, nest->axis[nest->n_axes - 1].var, nst_dim_add(dims, from, lane));
-    bind_states(r, l, j, lane);
-    if (part == COLUMN_END) {
-        nst_writer_stores(r->w, block, nest);
-        return;
-    }
-    if (part == COLUMN_STEP) block = nst_writer_guard(r->w, block, nest->guard);
-    for (uint32_t k = 0; k < nest->n_states; k++)
-        value[k] = part == COLUMN_START ? nest->state[k].identity : nst_writer_expr(r->w, nest->state[k].step);
-    store_states(r, block, l, j, lane, value);
-}
-
-static void write_columns(Rows *r, NstBlock *block, NstDim base, NstDim end, int64_t vectors)
-{
-    NstNest *nest = r->nest;
-    Lanes l = {.vectors = vectors, .width = r->lanes};
-    NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
-    nst_block_add(r->w->kernel, block, scope);
-    block = &scope->u.branch.then;
-    r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
-    allocate_states(r, block, &l, "acc");
-    write_column_part(r, block, &l, base, end, COLUMN_START);
-    NstBlock *inner = block;
-    for (uint32_t k = 0; k < nest->n_reduce; k++)
-        inner = nst_writer_axis_loop(r->w, inner, nest->reduce[k], NST_FOR_SERIAL);
-    write_column_part(r, inner, &l, base, end, COLUMN_STEP);
-    write_column_part(r, block, &l, base, end, COLUMN_END);
-}
-
-/* The last output axis in vectors, the whole reduction for each. */
-static void write_column_run(Rows *r, NstBlock *block)
-{
-    NstDims *dims = r->dims;
-    NstDim n = nst_writer_dim(r->w, r->nest->axis[r->nest->n_axes - 1].extent), i;
-    int64_t width = COLUMN_VECTORS * r->lanes, known;
-    NstDim full = nst_dim_floordiv(dims, n, constant(r, width)), done = nst_dim_mul_const(dims, full, width);
-    if (!nst_dim_is_const(dims, full, &known) || known > 0) {
-        NstBlock *body = nst_writer_loop(r->w, block, "i", constant(r, 0), full, 1, NST_FOR_SERIAL, 0, &i);
-        write_columns(r, body, nst_dim_mul_const(dims, i, width), (NstDim){0}, COLUMN_VECTORS);
-    }
-    NstDim rest = nst_dim_sub(dims, n, done);
-    if (nst_dim_is_const(dims, rest, &known)) {
-        if (known > 0) write_columns(r, block, done, n, (known + r->lanes - 1) / r->lanes);
-        return;
-    }
-    NstDim vectors = nst_dim_ceildiv(dims, rest, constant(r, r->lanes));
-    NstBlock *body = nst_writer_loop(r->w, block, "i", constant(r, 0), vectors, 1, NST_FOR_SERIAL, 0, &i);
-    write_columns(r, body, nst_dim_add(dims, done, nst_dim_mul_const(dims, i, r->lanes)), n, 1);
-}
-
-/* True if results of neighbours along the last axis are adjacent, so that a vector of them can be summed at once. */
-static bool by_columns(NstModule *module, const NstNest *flat, uint32_t n_common)
-{
-    if (flat->lanes > 1 || flat->n_axes == n_common || !flat->n_reduce || flat->n_lets || flat->check.i ||
-        flat->n_states > MAX_STATES)
-        return false;
-    NstSym last = flat->axis[flat->n_axes - 1].var;
-    for (uint32_t k = 0; k < flat->n_outs; k++) {
-        int64_t stride;
-        if (!nst_stride(module->dims, flat->out[k].index[0], last, &stride) || stride != 1) return false;
-    }
-    return true;
-}
-
 /* --- nests and groups ---------------------------------------------------------------------------------------- */
-
-/* True if the reduction can run by lanes here: lanes asked for, no condition, lanes side by side in every load. */
-static bool by_lanes(NstModule *module, const NstNest *flat)
-{
-    if (flat->lanes <= 1 || flat->guard.i || flat->check.i || flat->n_lets || flat->n_states > MAX_STATES) return false;
-    NstTouched t;
-    nst_touched(module, flat, &t);
-    NstSym last = flat->reduce[flat->n_reduce - 1].var;
-    for (uint32_t k = 0; k < t.address.n; k++) {
-        int64_t stride;
-        if (!nst_dim_uses(module->dims, t.address.at[k], last)) continue;
-        if (!nst_stride(module->dims, t.address.at[k], last, &stride) || stride != 1) return false;
-    }
-    return true;
-}
 
 /* Adds which row's copy of a local is meant. */
 typedef struct Copies {
@@ -552,18 +315,18 @@ static void write_nest(Rows *r, NstBlock *block)
         write_map(r, block);
         return;
     }
-    bool columns = by_columns(module, flat, r->n_common);
+    bool columns = nst_rows_by_columns(module, flat, r->n_common);
     for (uint32_t k = r->n_common; k + columns < flat->n_axes; k++) {
         NstForKind kind = k == r->n_common && r->parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
         block = nst_writer_axis_loop(r->w, block, flat->axis[k], kind);
     }
     NstDim row;
     if (columns)
-        write_column_run(r, block);
-    else if (by_lanes(module, flat))
-        write_reduction(r, block);
+        nst_rows_reduce_columns(r, block);
+    else if (nst_rows_by_lanes(module, flat))
+        nst_rows_reduce(r, block);
     else
-        nst_writer_plain(r->w, open_jam(r, block, &row), flat, flat->n_axes);
+        nst_writer_plain(r->w, nst_rows_open_jam(r, block, &row), flat, flat->n_axes);
 }
 
 /* Parts that a map is cut into, at most, before its axes are ordered: what no condition divides merges and transposes best. */

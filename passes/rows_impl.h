@@ -22,15 +22,41 @@ typedef struct Rows {
     NstNest *nest;
     uint32_t n_common, n_split; /* axes split so far */
     int64_t lanes;
-    int unroll;
+    int unroll; /* vectors an iteration of a map's main loop */
+    bool join;  /* they are one wide vector: each operation is done for all of them in turn, so that chains overlap */
     bool parallel;     /* the next outer loop may be parallel */
     uint32_t next_let; /* index-lets up to here are bound */
     const NstJam *jam; /* rows done side by side; NULL: the common axes are bound */
     bool fetch_ahead;  /* this nest prefetches the next rows of what it reads */
 } Rows;
 
+static inline NstDim nst_rows_const(Rows *r, int64_t value)
+{
+    return nst_dim_const(r->dims, value);
+}
+
+static inline int64_t nst_rows_jammed(const Rows *r)
+{
+    return r->jam ? r->jam->rows : 1;
+}
+
+/* Opens the unrolled loop over the rows done side by side and binds their axes; *row is which of them. */
+NstBlock *nst_rows_open_jam(Rows *r, NstBlock *block, NstDim *row);
+/* Prefetches what the vector at hand reads, the rows side by side further on: while one block of rows is computed with, the
+ * next one comes from L2. */
+void nst_rows_fetch_ahead(Rows *r, NstBlock *block, NstDim row);
+
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
 void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end);
+
+/* True if the reduction can run by lanes here: lanes asked for, no condition, lanes side by side in every load. */
+bool nst_rows_by_lanes(NstModule *module, const NstNest *flat);
+/* A reduction with lanes whose output axes are all bound. */
+void nst_rows_reduce(Rows *r, NstBlock *block);
+/* True if results of neighbours along the last axis are adjacent, so that a vector of them can be summed at once. */
+bool nst_rows_by_columns(NstModule *module, const NstNest *flat, uint32_t n_common);
+/* The last output axis in vectors, the whole reduction for each. */
+void nst_rows_reduce_columns(Rows *r, NstBlock *block);
 
 /* Writes axes k and k + 1 .. in register transposes if k is the last axis but one and the map reads along it what it stores
  * along the last; false (and nothing written) if it is not so. */

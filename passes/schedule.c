@@ -5,7 +5,6 @@
 #include "passes/pass.h"
 #include "passes/rows.h"
 #include "passes/serial.h"
-#include "passes/simplify.h"
 #include "passes/strip.h"
 
 static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
@@ -20,7 +19,7 @@ static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *g
 static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, const NstPassOptions *options,
                                 NstScheduled *result)
 {
-    bool on = nst_pass_on(options, NST_PASS_SCHEDULE), changed;
+    bool on = nst_pass_on(options, NST_PASS_SCHEDULE);
     if (on && group->tile)
         NST_TRY(schedule_tile(ctx, module, group, result));
     else if (on && nst_is_strip_group(module, group))
@@ -31,7 +30,7 @@ static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *
         NST_TRY(nst_schedule_rows(ctx, module, group, &result->kernel, &result->arg));
     else
         NST_TRY(nst_group_to_kernel(ctx, module, group, &result->kernel, &result->arg));
-    if (nst_pass_on(options, NST_PASS_SIMPLIFY)) NST_TRY(nst_pass_simplify(ctx, result->kernel, &changed));
+    NST_TRY(nst_optimise_kernel(ctx, result->kernel, options));
     result->n_args = result->kernel->n_args;
     result->group = group;
     return NST_OK;

@@ -147,6 +147,24 @@ static NstStatus interpret_output(NstCtx *ctx, const NstTensorValue *value, NstT
     return NST_OK;
 }
 
+/* Inputs the graph was made for must have that value. */
+static NstStatus check_fixed(const NstCompile *c, const NstTensorValue *in, uint32_t n)
+{
+    const NstRegion *top = nst_graph_region(c->graph, NST_GRAPH_REGION);
+    for (uint32_t f = 0; f < c->n_fixed; f++) {
+        const NstTensorValue *only = &c->fixed[f].value;
+        uint32_t k = 0;
+        while (k < n && strcmp(nst_value_node(c->graph, top->params.at[k])->attr.param.name, c->fixed[f].name) != 0)
+            k++;
+        bool same = k < n && in[k].rank == only->rank && in[k].bytes == only->bytes &&
+                    memcmp(in[k].shape, only->shape, (size_t)only->rank * sizeof *only->shape) == 0 &&
+                    (only->bytes == 0 || memcmp(in[k].data, only->data, only->bytes) == 0);
+        NST_CHECK(c->ctx, same, NST_E_INVALID, "input '%s' has another value than the one the session was made for",
+                  c->fixed[f].name);
+    }
+    return NST_OK;
+}
+
 static NstStatus interpret_body(NstCtx *ctx, void *arg)
 {
     Call *call = arg;
@@ -155,6 +173,7 @@ static NstStatus interpret_body(NstCtx *ctx, void *arg)
     NstTensorValue *in = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_inputs);
     NstTensorValue *out = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
     for (uint32_t k = 0; k < call->n_inputs; k++) NST_TRY(interpret_input(ctx, &call->inputs[k], k, &in[k]));
+    NST_TRY(check_fixed(&c, in, call->n_inputs));
     NST_TRY(
         nst_graph_interpret(ctx, ctx->arena, c.graph, in, call->n_inputs, call->request->target->has_fma, NULL, out));
     for (uint32_t k = 0; k < call->n_outputs; k++) NST_TRY(interpret_output(ctx, &out[k], &call->outputs[k]));
@@ -172,10 +191,27 @@ static NstStatus table_interpret(const NstCompileRequest *request, const NstTens
     return status;
 }
 
+static NstStatus tensor_body(NstCtx *ctx, void *arg)
+{
+    Call *call = arg;
+    const NstCompileRequest *request = call->request;
+    NstTensorValue value;
+    NST_TRY(nst_import_tensor(ctx, ctx->arena, request->name, request->bytes, request->size, &value));
+    return interpret_output(ctx, &value, call->outputs);
+}
+
+static NstStatus table_tensor(const NstCompileRequest *request, NstTensor *tensor)
+{
+    Call call = {.request = request, .outputs = tensor, .n_outputs = 1};
+    *tensor = (NstTensor){0};
+    return call_guarded(&call, tensor_body);
+}
+
 NST_API extern const NstCompilerTable nst_compiler_table;
 const NstCompilerTable nst_compiler_table = {.abi = NST_COMPILER_ABI,
                                              .build_id = nst_build_id,
                                              .compile = table_compile,
                                              .dump = table_dump,
                                              .optimise = table_optimise,
-                                             .interpret = table_interpret};
+                                             .interpret = table_interpret,
+                                             .tensor = table_tensor};

@@ -2,6 +2,7 @@
 #ifndef NST_RUNTIME_COMPILE_H
 #define NST_RUNTIME_COMPILE_H
 
+#include "frontend/import.h"
 #include "passes/pass.h"
 #include "runtime/compiler.h"
 #include "runtime/plan_io.h"
@@ -15,6 +16,8 @@ typedef struct NstCompile {
     NstGraph *graph;
     const char *const *external; /* paths of the files of external data that were read */
     uint32_t n_external;
+    const NstFixedInput *fixed; /* inputs whose value decided about the graph's structure */
+    uint32_t n_fixed;
     NstModule *module;
     NstScheduledList run, prepack;
 } NstCompile;

@@ -81,29 +81,41 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Prints what the module has come to: kernels once it was scheduled, else its groups. */
-static NstStatus print_module(NstCompile *c, bool scheduled, NstText *text)
+/* The passes that work on a kernel as it stands. */
+static uint64_t passes_on_kernels(void)
+{
+    uint64_t bits = 0;
+    for (int k = 0; k < NST_PASS_COUNT; k++)
+        if (nst_pass_info((NstPass)k)->level == NST_LEVEL_KERNEL) bits |= (uint64_t)1 << k;
+    return bits;
+}
+
+/* Prints what the module has come to: kernels if a pass on kernels is asked for, else its groups. */
+static NstStatus print_module(NstCompile *c, uint64_t on, NstText *text)
 {
     bool found = true;
-    if (!scheduled) return dump_nests(c, NULL, text, &found);
+    if ((on & passes_on_kernels()) == 0) return dump_nests(c, NULL, text, &found);
     NST_TRY(nst_compile_schedule(c));
     NST_TRY(dump_list(c, NST_DUMP_SCHED, &c->prepack, NULL, 0, text, &found));
     return dump_list(c, NST_DUMP_SCHED, &c->run, NULL, c->prepack.n, text, &found);
 }
 
-static NstStatus optimise_kernels(NstCompile *c, uint64_t on, NstText *text)
+/* A kernel of any form, if no pass needs it as one nest. */
+static NstStatus optimise_kernel(NstCompile *c, uint64_t on, NstText *text)
 {
     const char *p = c->request->bytes;
     NstKernel *kernel;
     NST_TRY(nst_kernel_parse(c->ctx, c->arena, p, c->request->size, &kernel));
     NST_TRY(nst_kernel_verify(c->ctx, kernel));
-    if (on == 0) {
-        nst_kernel_print(text, kernel);
-        return NST_OK;
+    if (on & ~(passes_on_kernels() & ~((uint64_t)1 << NST_PASS_SCHEDULE))) {
+        NST_TRY(nst_kernel_to_module(c->ctx, c->arena, kernel, c->request->target, &c->module));
+        NST_TRY(nst_optimise_nests(c->ctx, c->module, &c->passes));
+        return print_module(c, on, text);
     }
-    NST_TRY(nst_kernel_to_module(c->ctx, c->arena, kernel, c->request->target, &c->module));
-    if (on >> NST_PASS_FUSE & 1) NST_TRY(nst_fuse_module(c->ctx, c->module));
-    return print_module(c, on >> NST_PASS_SCHEDULE & 1, text);
+    NST_TRY(nst_optimise_kernel(c->ctx, kernel, &c->passes));
+    NST_TRY(nst_kernel_verify(c->ctx, kernel));
+    nst_kernel_print(text, kernel);
+    return NST_OK;
 }
 
 NstStatus nst_compile_optimise(NstCompile *c, const char *passes, NstText *text)
@@ -111,7 +123,7 @@ NstStatus nst_compile_optimise(NstCompile *c, const char *passes, NstText *text)
     uint64_t on;
     NST_TRY(nst_compile_pass_names(c->ctx, passes, &on));
     c->passes = (NstPassOptions){.off = ~on};
-    if (ends_with(c->request->name, ".nsl")) return optimise_kernels(c, on, text);
+    if (ends_with(c->request->name, ".nsl")) return optimise_kernel(c, on, text);
     NST_TRY(nst_graph_parse(c->ctx, c->arena, c->request->bytes, c->request->size, &c->graph));
     NST_TRY(nst_graph_verify(c->ctx, c->graph));
     if (on == 0) {
@@ -119,5 +131,5 @@ NstStatus nst_compile_optimise(NstCompile *c, const char *passes, NstText *text)
         return NST_OK;
     }
     NST_TRY(nst_compile_lower(c));
-    return print_module(c, on >> NST_PASS_SCHEDULE & 1, text);
+    return print_module(c, on, text);
 }

@@ -43,7 +43,7 @@ static void add_port(NstCompile *c, NstPlan *plan, bool output, uint32_t k, cons
                             .shape = type->shape};
     buffer.bytes =
         nst_dim_mul_const(plan->dims, nst_type_elements(plan->dims, type), nst_dtype_info(type->dtype)->bytes);
-    NstPlanPort port = {name, *type, plan->buffers.n};
+    NstPlanPort port = {.name = name, .type = *type, .buffer = plan->buffers.n};
     nst_vec_push(c->arena, &plan->buffers, buffer);
     if (output)
         nst_vec_push(c->arena, &plan->outputs, port);
@@ -68,6 +68,12 @@ NstStatus nst_compile_ports(NstCompile *c, NstPlan **plan)
         NST_CHECK(c->ctx, type->kind == NST_TYPE_TENSOR, NST_E_UNSUPPORTED, "%s '%s' is no tensor",
                   output ? "output" : "input", name);
         add_port(c, *plan, output, at, name, type);
+        for (uint32_t f = 0; f < c->n_fixed && !output; f++)
+            if (strcmp(c->fixed[f].name, name) == 0) {
+                (*plan)->inputs.at[at].only = c->fixed[f].value.data;
+                (*plan)->inputs.at[at].only_bytes = c->fixed[f].value.bytes;
+                (*plan)->inputs.at[at].only_shape = c->fixed[f].value.shape;
+            }
     }
     return NST_OK;
 }

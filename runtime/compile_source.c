@@ -1,18 +1,35 @@
 /* compile_source.c: a model's bytes as a graph, and the graph as kernels. */
 #include <ctype.h>
-#include "frontend/import.h"
 #include "runtime/compile.h"
 
 /* Text begins with the word "graph" after blanks and comments (to the end of a line); ONNX files with a binary tag. */
 static bool is_graph_text(const char *at, size_t n)
 {
     const char *end = at + n;
-    while (at < end && (isspace((unsigned char)*at) || strchr(";/#", *at))) {
+    while (at < end && (isspace((unsigned char)*at) || strchr("/#", *at))) {
         bool comment = !isspace((unsigned char)*at);
         while (comment && at < end && *at != '\n') at++;
         if (at < end) at++;
     }
     return end - at >= 5 && memcmp(at, "graph", 5) == 0;
+}
+
+/* Adds the value the options have for an input that decides about the graph's structure; false if there is none. */
+static bool find_value(const NstSessionOptions *options, const char *name, uint32_t position, NstImportOptions *import,
+                       NstFixedInput *fixed)
+{
+    for (uint32_t k = 0; k < import->n_fixed; k++)
+        if (strcmp(fixed[k].name, name) == 0) return false;
+    for (uint32_t k = 0; k < options->n_values; k++) {
+        const NstTensor *value = &options->values[k].tensor;
+        const char *given = options->values[k].name;
+        if (given ? strcmp(given, name) != 0 : k != position) continue;
+        NstTensorValue held = {.dtype = value->dtype, .rank = value->rank, .data = value->data, .bytes = value->bytes};
+        memcpy(held.shape, value->shape, sizeof held.shape);
+        fixed[import->n_fixed++] = (NstFixedInput){name, held};
+        return true;
+    }
+    return false;
 }
 
 static NstStatus import_onnx(NstCompile *c)
@@ -24,12 +41,25 @@ static NstStatus import_onnx(NstCompile *c)
         const NstInputShape *shape = &request->options->shapes[k];
         declared[k] = (NstDeclaredInput){shape->name, shape->rank, shape->shape};
     }
+    const char *needs;
+    uint32_t position = UINT32_MAX;
+    NstFixedInput *fixed = NST_NEW_ARRAY(c->arena, NstFixedInput, request->options->n_values);
     NstImportOptions options = {.folder = request->folder,
                                 .input = declared,
                                 .n_inputs = n,
                                 .external = &c->external,
-                                .n_external = &c->n_external};
-    return nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
+                                .n_external = &c->n_external,
+                                .fixed = fixed,
+                                .needs = &needs,
+                                .needs_position = &position};
+    for (;;) {
+        NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
+        c->fixed = fixed;
+        c->n_fixed = options.n_fixed;
+        if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, &options, fixed))
+            return status;
+        nst_ctx_clear(c->ctx);
+    }
 }
 
 /* Ties the symbols that stand alone on an axis of this input to the declared sizes. */

@@ -9,7 +9,7 @@
 #include "nestor/session.h"
 #include "runtime/cache.h"
 
-#define NST_COMPILER_ABI 1
+#define NST_COMPILER_ABI 2
 
 /* Where compiled kernels are kept: libnestor's cache. */
 typedef struct NstKernelStore {
@@ -51,6 +51,8 @@ typedef struct NstCompilerTable {
     /* The reference interpreter: inputs and outputs in the order of the plan; outputs are given memory (`owned`). */
     NstStatus (*interpret)(const NstCompileRequest *request, const NstTensor *inputs, uint32_t n_inputs,
                            NstTensor *outputs, uint32_t n_outputs);
+    /* The tensor of a TensorProto: request->bytes; it is given memory (`owned`). */
+    NstStatus (*tensor)(const NstCompileRequest *request, NstTensor *tensor);
 } NstCompilerTable;
 
 /* Names this very build: of sources, compiler and options.  Part of every cache key. */

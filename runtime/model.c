@@ -190,6 +190,27 @@ NstStatus nst_text_optimise(NstEngine *engine, const char *name, const char *sou
     return NST_OK;
 }
 
+NstStatus nst_tensor_read_onnx(NstEngine *engine, const char *name, const void *bytes, size_t size, NstTensor *tensor)
+{
+    if (!engine || !name || (!bytes && size != 0) || !tensor)
+        return nst_report(NST_E_INVALID, "nst_tensor_read_onnx: NULL is given");
+    *tensor = (NstTensor){0};
+    const NstCompilerTable *table;
+    NST_TRY(nst_engine_compiler(engine, &table));
+    char error[NST_ERROR_TEXT] = "";
+    static const NstSessionOptions defaults;
+    NstCompileRequest request = {.name = name,
+                                 .bytes = bytes,
+                                 .size = size,
+                                 .target = &engine->target,
+                                 .options = &defaults,
+                                 .threads = 1,
+                                 .error = error,
+                                 .error_bytes = sizeof error};
+    NstStatus status = table->tensor(&request, tensor);
+    return status == NST_OK ? status : nst_report(status, "%s", error);
+}
+
 void nst_text_free(char *text)
 {
     free(text);

@@ -249,14 +249,23 @@ static NstPlanPort get_port(Reader *r)
     port.type.dtype = get_dtype(r);
     port.type.shape = get_shape(r, &port.type.rank);
     port.buffer = (uint32_t)get(r, 4); /* checked when the buffers are there */
+    bool only = get_below(r, 1, 2, "a truth value");
+    port.only_bytes = get_count(r, 1);
+    int64_t *shape = NST_NEW_ARRAY(r->arena, int64_t, port.type.rank);
+    for (int axis = 0; only && axis < port.type.rank; axis++) shape[axis] = (int64_t)get(r, 8);
+    if (port.only_bytes > (size_t)(r->end - r->at)) fault(r, "a value longer than what follows");
+    port.only_shape = shape;
+    if (only) port.only = r->at;
+    if (!only && port.only_bytes != 0) fault(r, "a value that is not there");
+    if (!r->fault) r->at += port.only_bytes;
     return port;
 }
 
 static void get_ports(Reader *r)
 {
-    uint32_t n = get_count(r, 10);
+    uint32_t n = get_count(r, 15);
     for (uint32_t k = 0; k < n && !r->fault; k++) nst_vec_push(r->arena, &r->plan->inputs, get_port(r));
-    n = get_count(r, 10);
+    n = get_count(r, 15);
     for (uint32_t k = 0; k < n && !r->fault; k++) nst_vec_push(r->arena, &r->plan->outputs, get_port(r));
 }
 

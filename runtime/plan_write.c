@@ -107,6 +107,12 @@ static void put_ports(Writer *w, const NstPlanPort *port, uint32_t n)
         put_8(w, (uint64_t)port[k].type.rank);
         for (int axis = 0; axis < port[k].type.rank; axis++) put_dim(w, port[k].type.shape[axis]);
         put_32(w, port[k].buffer);
+        put_8(w, port[k].only != NULL);
+        put_32(w, port[k].only_bytes);
+        for (int axis = 0; port[k].only && axis < port[k].type.rank; axis++)
+            put_64(w, (uint64_t)port[k].only_shape[axis]);
+        for (size_t b = 0; b < port[k].only_bytes; b++)
+            nst_vec_push(w->arena, &w->bytes, ((const unsigned char *)port[k].only)[b]);
     }
 }
 

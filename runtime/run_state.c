@@ -271,12 +271,20 @@ static NstStatus bind_input(NstRunState *state, const NstPlanPort *port, const N
               "input '%s' is given %zu bytes, its shape needs %zu", port->name, tensor->data ? tensor->bytes : 0,
               bytes);
     state->at[port->buffer] = tensor->data ? tensor->data : state->scratch.at;
-    if (!tensor->strides || bytes == 0) return NST_OK;
     int64_t dense = 0;
+    if (tensor->strides && bytes != 0) {
+        NST_TRY(byte_size(state, port->buffer, &dense));
+        NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)dense, port->name));
+        nst_tensor_gather(state->own[port->buffer].at, tensor);
+        state->at[port->buffer] = state->own[port->buffer].at;
+    }
+    if (!port->only) return NST_OK;
     NST_TRY(byte_size(state, port->buffer, &dense));
-    NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)dense, port->name));
-    nst_tensor_gather(state->own[port->buffer].at, tensor);
-    state->at[port->buffer] = state->own[port->buffer].at;
+    bool same = (size_t)dense == port->only_bytes &&
+                memcmp(tensor->shape, port->only_shape, (size_t)tensor->rank * sizeof *tensor->shape) == 0 &&
+                (dense == 0 || memcmp(state->at[port->buffer], port->only, (size_t)dense) == 0);
+    NST_CHECK(&state->ctx, same, NST_E_INVALID, "input '%s' has another value than the one the session was made for",
+              port->name);
     return NST_OK;
 }
 

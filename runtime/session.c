@@ -24,8 +24,9 @@ struct NstSession {
     char *passes_off;
     NstInputShape *shapes;
     char **shape_names;
-    NstLock *lock;    /* of making the general variant beside an exact one */
-    Variant *variant; /* made with the session: exact if shapes are declared */
+    NstNamedTensor *values; /* names and data are copies */
+    NstLock *lock;          /* of making the general variant beside an exact one */
+    Variant *variant;       /* made with the session: exact if shapes are declared */
     _Atomic(Variant *) general;
 };
 
@@ -48,6 +49,17 @@ static void add_material(NstText *text, const NstSession *session, bool exact)
         const NstInputShape *shape = &options->shapes[k];
         nst_text_add_quoted(text, shape->name, strlen(shape->name));
         for (int axis = 0; axis < shape->rank; axis++) nst_text_add(text, " %lld", (long long)shape->shape[axis]);
+        nst_text_add(text, "\n");
+    }
+    for (uint32_t k = 0; k < options->n_values; k++) {
+        const NstTensor *value = &options->values[k].tensor;
+        const char *name = options->values[k].name;
+        nst_text_add(text, "value %u ", k);
+        nst_text_add_quoted(text, name ? name : "", name ? strlen(name) : 0);
+        nst_text_add(text, " %s", nst_dtype_name(value->dtype));
+        for (int axis = 0; axis < value->rank; axis++) nst_text_add(text, " %lld", (long long)value->shape[axis]);
+        nst_text_add(text, " ");
+        nst_text_add_quoted(text, value->data, value->bytes);
         nst_text_add(text, "\n");
     }
 }
@@ -194,6 +206,23 @@ static NstStatus new_variant(NstSession *session, bool exact, Variant **variant)
 
 /* --- life ---------------------------------------------------------------------------------------------------- */
 
+static bool copy_values(NstSession *session, const NstSessionOptions *options)
+{
+    if (options->n_values == 0) return true;
+    session->values = nst_alloc_should_fail() ? NULL : calloc(options->n_values, sizeof *session->values);
+    if (!session->values) return false;
+    session->options.values = session->values;
+    for (uint32_t k = 0; k < options->n_values; k++) {
+        NstNamedTensor *value = &session->values[k];
+        value->tensor = options->values[k].tensor;
+        value->tensor.data = nst_memory_new(value->tensor.bytes);
+        value->name = options->values[k].name ? nst_text_copy(options->values[k].name) : NULL;
+        if (!value->tensor.data || (options->values[k].name && !value->name)) return false;
+        if (value->tensor.bytes != 0) memcpy(value->tensor.data, options->values[k].tensor.data, value->tensor.bytes);
+    }
+    return true;
+}
+
 static bool copy_options(NstSession *session, const NstSessionOptions *options)
 {
     session->options = *options;
@@ -201,6 +230,7 @@ static bool copy_options(NstSession *session, const NstSessionOptions *options)
         session->options.passes_off = session->passes_off = nst_text_copy(options->passes_off);
         if (!session->passes_off) return false;
     }
+    if (!copy_values(session, options)) return false;
     uint32_t n = options->n_shapes;
     if (n == 0) return true;
     session->shapes = nst_alloc_should_fail() ? NULL : calloc(n, sizeof *session->shapes);
@@ -224,6 +254,20 @@ static NstStatus check_options(const NstSessionOptions *options)
             return nst_report(NST_E_INVALID, "the declared shape of '%s' has rank %d, allowed are 0 to %d", shape->name,
                               (int)shape->rank, NST_TENSOR_MAX_RANK);
     }
+    for (uint32_t k = 0; k < options->n_values; k++) {
+        const NstNamedTensor *value = &options->values[k];
+        size_t bytes = nst_dtype_size(value->tensor.dtype);
+        if (value->tensor.rank < 0 || value->tensor.rank > NST_TENSOR_MAX_RANK || value->tensor.strides)
+            return nst_report(NST_E_INVALID, "value %u ('%s') is not dense or has rank %d, allowed are 0 to %d", k,
+                              value->name ? value->name : "", (int)value->tensor.rank, NST_TENSOR_MAX_RANK);
+        for (int axis = 0; axis < value->tensor.rank; axis++)
+            if (value->tensor.shape[axis] < 0 ||
+                __builtin_mul_overflow(bytes, (size_t)value->tensor.shape[axis], &bytes))
+                return nst_report(NST_E_INVALID, "value %u has an impossible shape", k);
+        if (bytes != value->tensor.bytes || (bytes != 0 && !value->tensor.data))
+            return nst_report(NST_E_INVALID, "value %u is given %zu bytes, its shape needs %zu", k, value->tensor.bytes,
+                              bytes);
+    }
     return NST_OK;
 }
 
@@ -234,6 +278,11 @@ void nst_session_free(NstSession *session)
     free_variant(session, atomic_load(&session->general));
     nst_lock_free(session->lock);
     for (uint32_t k = 0; session->shape_names && k < session->options.n_shapes; k++) free(session->shape_names[k]);
+    for (uint32_t k = 0; session->values && k < session->options.n_values; k++) {
+        free((void *)(uintptr_t)session->values[k].name);
+        free(session->values[k].tensor.data);
+    }
+    free(session->values);
     free(session->shape_names);
     free(session->shapes);
     free(session->passes_off);
@@ -247,6 +296,8 @@ NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options, Nst
     if (!options) options = &defaults;
     *session = NULL;
     NST_TRY(check_options(options));
+    if (model->engine->target.nominal && !options->interpret)
+        return nst_report(NST_E_UNSUPPORTED, "a nominal target is for texts; sessions need one of this machine");
     NstSession *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     if (!made) return nst_report(NST_E_NOMEM, "no memory for a session");
     made->model = model;

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Installs what the build and the tests need from Debian 12, and nothing when all of it is there.
-# Usage: scripts/deps.sh [bench|venv]...   more groups beside the base one
+# Usage: scripts/deps.sh [bench|models|venv]...   more groups beside the base one
 set -eu
 
 base="cmake ninja-build mold gcc g++ libc6-dev clang-19 clang-format-19 libclang-rt-19-dev llvm-19-dev
 libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libcriterion-dev pkg-config git python3 python3-mpmath xz-utils binutils"
 venv="python3-venv ca-certificates"
 bench="libdnnl-dev $venv"
+models="npm $venv"
 
 wanted=$base
 for group in "$@"; do
     case $group in
     bench) wanted="$wanted $bench" ;;
+    models) wanted="$wanted $models" ;;
     venv) wanted="$wanted $venv" ;;
-    *) echo "deps.sh: unknown group '$group' (bench, venv)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown group '$group' (bench, models, venv)" >&2; exit 2 ;;
     esac
 done
 

@@ -13,6 +13,7 @@ static const char help[] =
     "  run MODEL            run a model once (.onnx, or a graph in text form, .nsg)\n"
     "  bench MODEL          run it many times and show where the time goes\n"
     "  dump-ir MODEL        show a stage of compiling\n"
+    "  test DIR...          run the cases of ONNX test data below folders and compare with what they expect\n"
     "  opt FILE             run passes over a graph (.nsg) or kernels (.nsl) in text form\n"
     "  cache stats|verify   look at the disk cache; verify reads and checks every entry\n"
     "\n"
@@ -23,7 +24,7 @@ static const char help[] =
     "  --shape NAME=2x3x224          the shape of an input; the plan is made for it\n"
     "  --dim NAME=SIZE               the value of an open size, for random inputs\n"
     "  --output-dir DIR              write each output as DIR/NAME.npy\n"
-    "  --interpret                   use the reference interpreter\n"
+    "  --interpret                   use the reference interpreter (test too)\n"
     "  --repeat N, --warmup N        bench: runs measured (100), runs before (10)\n"
     "dump-ir\n"
     "  --stage graph|nest|sched|llvm|asm|plan   (graph)\n"
@@ -34,7 +35,8 @@ static const char help[] =
     "  --remove                      verify: remove damaged entries and left-over files\n"
     "all\n"
     "  --threads N                   of a run (all processors)\n"
-    "  --target baseline|avx2|avx512|vnni|amx|host\n"
+    "  --target baseline|avx2|avx512|vnni|amx|host, opt and dump-ir also nominal-avx2 ...: the same texts on every "
+    "machine\n"
     "  --strict                      no approximate optimisations\n"
     "  --bounds-checks               compiled code checks every access\n"
     "  --passes-off A,B              leave passes out\n"
@@ -44,8 +46,9 @@ static const char help[] =
     "  --verbose                     log to standard error\n"
     "  --help, --version\n"
     "\n"
-    "exit status: 0 done; 1 cache verify found damage; 2 the command line is wrong; 10 + N the status N of the library "
-    "(docs/TOOL.md)\n";
+    "exit status: 0 done; 1 a case of test failed, or cache verify found damage; 2 the command line is wrong; 10 + N "
+    "the "
+    "status N of the library (docs/TOOL.md)\n";
 
 enum {
     OPT_INPUT = 256,
@@ -220,8 +223,8 @@ int main(int n_words, char **words)
     static const struct {
         const char *name;
         ToolCommand command;
-    } commands[] = {
-        {"run", tool_run}, {"bench", tool_bench}, {"dump-ir", tool_dump}, {"opt", tool_opt}, {"cache", tool_cache}};
+    } commands[] = {{"run", tool_run}, {"bench", tool_bench}, {"dump-ir", tool_dump},
+                    {"opt", tool_opt}, {"cache", tool_cache}, {"test", tool_test}};
     static ToolOptions options = {.repeat = 100, .warmup = 10};
     for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
         if (option == OPT_HELP || option == 'h') {
@@ -237,8 +240,10 @@ int main(int n_words, char **words)
     }
     if (optind >= n_words) return tool_usage("no command is given; 'nestor --help' lists them");
     const char *name = words[optind++];
+    options.files = words + optind;
+    options.n_files = (uint32_t)(n_words - optind);
     options.file = options.word = optind < n_words ? words[optind++] : NULL;
-    if (optind < n_words) return tool_usage("'%s' is one word too many", words[optind]);
+    if (optind < n_words && strcmp(name, "test") != 0) return tool_usage("'%s' is one word too many", words[optind]);
     for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
         if (strcmp(commands[k].name, name) != 0) continue;
         if (!options.file) return tool_usage("'%s' needs one more word; see 'nestor --help'", name);

@@ -109,5 +109,5 @@ int tool_cache(ToolOptions *options)
     }
     show_folder(options, &report);
     nst_engine_free(engine);
-    return report.damaged > report.removed ? 1 : 0;
+    return report.damaged > report.removed ? TOOL_FAILED : 0;
 }

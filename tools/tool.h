@@ -7,6 +7,7 @@
 #include "nestor/session.h"
 
 #define TOOL_MAX_NAMED 256 /* --input, --shape, --dim options of one command line */
+#define TOOL_FAILED    1   /* exit status: `test` saw a case that failed, `cache verify` damage that stays */
 #define TOOL_USAGE     2   /* exit status: the command line is wrong */
 #define TOOL_STATUS    10  /* exit status: this plus the NstStatus */
 
@@ -25,6 +26,8 @@ typedef struct ToolOptions {
     NstEngineOptions engine;
     NstSessionOptions session;
     const char *file, *passes, *stage, *kernel, *output_dir;
+    char *const *files; /* all words after the command */
+    uint32_t n_files;
     const char *word; /* what follows the command, if it takes no file: "stats" */
     ToolNamedList inputs, shapes, dims;
     NstInputShape shape[TOOL_MAX_NAMED]; /* of shapes */
@@ -39,6 +42,7 @@ int tool_bench(ToolOptions *options);
 int tool_opt(ToolOptions *options);
 int tool_dump(ToolOptions *options);
 int tool_cache(ToolOptions *options);
+int tool_test(ToolOptions *options);
 
 /* Reports a failed call of the library and gives the exit status. */
 int tool_fail(NstStatus status);

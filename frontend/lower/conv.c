@@ -334,6 +334,80 @@ LOWER(max_pool)
     if (wants(c, 1)) out(c, 1, max_places(c, wide, slide(c, wide, 2, &q, lowest(c, dtype(c, wide))), &q));
 }
 
+/* Elements go where the pooling took them from; an output_shape adds zeros behind. */
+LOWER(max_unpool)
+{
+    V x = in(c, 0);
+    Geometry q = {0};
+    int n;
+    if (!pool_geometry(c, x, &q)) return;
+    const D *wanted = sizes_in(c, 2, "output_shape", 0, &n);
+    int r = q.n + 2;
+    D shape[MAX_SPATIAL + 2] = {dim(c, x, 0), dim(c, x, 1)}, lo[MAX_SPATIAL + 2], hi[MAX_SPATIAL + 2], all = num(c, 1);
+    if (n >= 0 && n != r) fail(c, NST_E_MODEL, "output_shape has %d entries, allowed: %d", n, r);
+    for (int k = 0; k < q.n; k++) {
+        D full = add(c, mul(c, minus1(c, dim(c, x, k + 2)), num(c, q.stride[k])), q.size[k]);
+        shape[k + 2] = n >= 0 ? full : sub(c, full, add(c, q.lo[k], q.hi[k]));
+    }
+    for (int k = 0; k < r; k++) all = mul(c, all, shape[k]);
+    if (failed(c)) return;
+    D count = product(c, x, 0, r);
+    V y = nst_build_scatter(c->b, expand(c, number(c, dtype(c, x), 0), 1, &all), reshape(c, in(c, 1), 1, &count),
+                            reshape(c, x, 1, &count), 0, false, NULL, NST_INDEX_CHECKED);
+    y = reshape(c, y, r, shape);
+    for (int k = 0; k < r; k++) {
+        lo[k] = num(c, 0);
+        hi[k] = n >= 0 ? sub(c, wanted[k], shape[k]) : num(c, 0);
+    }
+    out(c, 0, failed(c) || n < 0 ? y : nst_build_pad(c->b, y, lo, hi, NULL, NST_PAD_CONSTANT, (V){0}));
+}
+
+/* The spatial axes of an image and of its blocks. */
+static bool block_geometry(NstLower *c, Geometry *q, const D **image)
+{
+    int n, m;
+    *image = sizes_in(c, 1, "image_shape", 0, &n);
+    const D *block = sizes_in(c, 2, "block_shape", 1, &m);
+    if (!failed(c) && (n != m || n < 1 || n > MAX_SPATIAL || rank(c, in(c, 0)) != 3))
+        fail(c, NST_E_SHAPE, "image_shape has %d entries, block_shape %d, input rank %d, allowed: equal, 1 to %d, 3", n,
+             m, rank(c, in(c, 0)), MAX_SPATIAL);
+    q->n = n;
+    for (int k = 0; k < n && !failed(c); k++) q->size[k] = block[k];
+    return !failed(c) && geometry(c, (V){0}, q);
+}
+
+/* Columns [N, C * block..., blocks...] summed where they lie in the image [N, C, image...]. */
+LOWER(col2im)
+{
+    V x = in(c, 0), index = {0};
+    Geometry q = {0};
+    const D *image;
+    if (!block_geometry(c, &q, &image)) return;
+    D shape[MAX_SPATIAL + 2] = {dim(c, x, 0)}, pixels = num(c, 1), elements = num(c, 1), blocks = num(c, 1);
+    for (int k = 0; k < q.n; k++) { /* index: [block..., blocks...] */
+        D padded = add(c, image[k], add(c, q.lo[k], q.hi[k])), size = num(c, q.stride[k]);
+        D count = add(c, nst_dim_floordiv(c->b->graph->dims, sub(c, padded, reach(c, &q, k)), size), num(c, 1));
+        V i = along(c, nst_build_iota(c->b, q.size[k]), k, 2 * q.n),
+          b = along(c, nst_build_iota(c->b, count), q.n + k, 2 * q.n);
+        V at = map(c, "a * b + c * d - e", i, size_value(c, num(c, q.dilation[k])), b, size_value(c, size),
+                   size_value(c, q.lo[k]));
+        V own = map(c, "a >= 0 & a < b ? a : -1", at, size_value(c, image[k]));
+        index = k == 0 ? own : map(c, "a < 0 | b < 0 ? -1 : a * c + b", index, own, size_value(c, image[k]));
+        pixels = mul(c, pixels, image[k]);
+        elements = mul(c, elements, q.size[k]);
+        blocks = mul(c, blocks, count);
+        shape[k + 2] = image[k];
+    }
+    shape[1] = nst_dim_floordiv(c->b->graph->dims, dim(c, x, 1), elements);
+    D rows = mul(c, shape[0], shape[1]), count = mul(c, elements, blocks), flat[2] = {rows, count},
+      zeros[2] = {rows, pixels};
+    V base = expand(c, number(c, dtype(c, x), 0), 2, zeros);
+    if (failed(c)) return;
+    V y = nst_build_scatter(c->b, base, reshape(c, index, 1, &count), reshape(c, x, 2, flat), 1, false, "a + b",
+                            NST_INDEX_FILL);
+    out(c, 0, reshape(c, y, q.n + 2, shape));
+}
+
 /* (sum of |x|^p)^(1/p) over each window. */
 LOWER(lp_pool)
 {

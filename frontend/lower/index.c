@@ -112,6 +112,33 @@ LOWER(scatter_elements)
                           has_attr(c, "reduction") ? combiner(c) : NULL, NST_INDEX_CHECKED));
 }
 
+/* The cache with an update written along an axis, from each sample's own index on. */
+LOWER(tensor_scatter)
+{
+    V x = in(c, 0), update = in(c, 1), start[NST_MAX_RANK] = {{0}};
+    int r = rank(c, x), axis = norm_axis(c, attr_i(c, "axis"), r, false), order[NST_MAX_RANK] = {0}, back[NST_MAX_RANK];
+    bool circular = attr_is(c, "mode", "circular");
+    if (!circular && !attr_is(c, "mode", "linear"))
+        fail(c, NST_E_MODEL, "mode '%s', allowed: linear, circular", attr_s(c, "mode"));
+    if (axis == 0 || rank(c, update) != r)
+        fail(c, NST_E_MODEL, "axis %d, ranks %d and %d, allowed: not 0, equal", axis, r, rank(c, update));
+    if (failed(c)) return;
+    if (!has(c, 2) || (!circular && is_num(c, dim(c, x, 0), 1))) { /* one start for all */
+        if (has(c, 2)) start[axis] = reshape(c, in(c, 2), 0, NULL);
+        out(c, 0, nst_build_update_slice(c->b, x, update, start));
+        return;
+    }
+    for (int k = 1, at = 2; k < r; k++) order[k == axis ? 1 : at++] = k;
+    for (int k = 0; k < r; k++) back[order[k]] = k;
+    V rows = permute(c, x, order), length = size_value(c, dim(c, x, axis)); /* [batch, axis, ...] */
+    V at = map(c, "a + b", insert_axis(c, in(c, 2), 1), nst_build_iota(c->b, dim(c, update, axis)));
+    at = map(c, circular ? "mod(a, b)" : "a >= 0 & a < b ? a : -1", at, length);
+    at = map(c, "b < 0 ? b : a * c + b", insert_axis(c, nst_build_iota(c->b, dim(c, x, 0)), 1), at, length);
+    V y = nst_build_scatter(c->b, merge_axes(c, rows, 0), at, permute(c, update, order), 0, false, NULL,
+                            NST_INDEX_CHECKED);
+    out(c, 0, permute(c, reshape(c, y, r, type(c, rows)->shape), back));
+}
+
 /* values = [off, on] at a new axis of `depth` entries. */
 LOWER(one_hot)
 {

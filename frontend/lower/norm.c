@@ -61,9 +61,10 @@ LOWER(rms_norm)
     Axes axes = axes_from(norm_axis(c, attr_i(c, "axis"), r, false), r);
     V count = convert(c, size_value(c, product(c, x, axes.at[0], r)), dtype(c, wide));
     V mean = map(c, "a / b", reduce(c, "a + b", map(c, "a * a", wide), axes, KEEP), count);
-    V y = map(c, "a * (1 / sqrt(b + @epsilon))", wide, mean);
+    V inv = map(c, "1 / sqrt(a + @epsilon)", mean), y = map(c, "a * b", wide, inv);
     NstDtype result = dtype(c, in(c, 1));
     out(c, 0, convert(c, map(c, "a * b", y, convert(c, widen(c, in(c, 1)), dtype(c, y))), result));
+    out(c, 1, inv);
 }
 
 /* Channels in groups: [N, G, C/G * spatial] normalised over the last axis, then scale and bias a channel. */

@@ -261,6 +261,28 @@ LOWER(pad)
         nst_build_pad(c->b, x, lo, hi, NULL, modes[mode].mode, modes[mode].mode == NST_PAD_CONSTANT ? value : (V){0}));
 }
 
+/* Cuts or fills with zeros to a size, on both sides alike; the odd one out is at the end. */
+LOWER(center_crop_pad)
+{
+    V x = in(c, 0);
+    int n, n_axes, r = rank(c, x);
+    const int64_t *axis = attr_ints(c, "axes", &n_axes);
+    const D *size = sizes_in(c, 1, "shape", 0, &n);
+    bool all = !has_attr(c, "axes");
+    D lo[NST_MAX_RANK], hi[NST_MAX_RANK], zero = num(c, 0), two = num(c, 2);
+    NstDims *dims = c->b->graph->dims;
+    if (!failed(c) && n != (all ? r : n_axes))
+        fail(c, NST_E_MODEL, "shape has %d entries, allowed: %d", n, all ? r : n_axes);
+    for (int k = 0; k < r; k++) lo[k] = hi[k] = zero;
+    for (int k = 0; k < n && !failed(c); k++) {
+        int a = all ? k : norm_axis(c, axis[k], r, false);
+        D more = sub(c, size[k], dim(c, x, a)), less = most(c, sub(c, zero, more), zero);
+        lo[a] = sub(c, nst_dim_floordiv(dims, most(c, more, zero), two), nst_dim_floordiv(dims, less, two));
+        hi[a] = sub(c, more, lo[a]);
+    }
+    if (!failed(c)) out(c, 0, nst_build_pad(c->b, x, lo, hi, NULL, NST_PAD_CONSTANT, (V){0}));
+}
+
 LOWER(depth_to_space)
 {
     V x = in(c, 0);

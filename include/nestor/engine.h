@@ -21,7 +21,8 @@ typedef struct NstEngineOptions {
     const char *cache; /* folder of the disk cache, absolute; NULL = $NESTOR_CACHE, $XDG_CACHE_HOME/nestor or
                               $HOME/.cache/nestor; "" = none */
     const char
-        *target; /* instruction set to compile for: "baseline", "avx2", "avx512", "vnni", "amx", "host"; NULL = host */
+        *target; /* instruction set to compile for: "baseline", "avx2", "avx512", "vnni", "amx", "host"; NULL = host;
+                    "nominal-avx2" and so on: the level on a nominal machine, for texts: no session compiles for it */
     uint64_t cache_memory; /* bytes of compiled things kept in memory; 0 = 256 MB */
     NstLog log;            /* NULL = none */
     void *log_arg;

@@ -31,6 +31,11 @@ typedef struct NstSessionOptions {
     const char *passes_off;  /* names of passes to leave out, separated by commas; NULL = none */
     const NstInputShape *shapes;
     uint32_t n_shapes;
+    /* Inputs that will have this value in every run, by name or (name NULL) by position; dense, read when the session is made.  The plan is made for the
+     * value where the structure of the model depends on it (axes, a permutation, the length of a shape), and then a run
+     * with another one is NST_E_INVALID; where it does not, the value is not looked at. */
+    const NstNamedTensor *values;
+    uint32_t n_values;
 } NstSessionOptions;
 
 /* Makes a model ready.  Owns: the caller ends it with nst_session_free, before the model.

@@ -13,7 +13,10 @@ static const char head[] =
     "# Operators\n\n"
     "Written by `operators --write` out of the operator table (frontend/ops), checked by a test; nobody edits it.\n"
     "A version is in force up to the next one. Types: groups of frontend/ops/all.def. *not yet*: import answers with\n"
-    "NST_E_UNSUPPORTED naming operator, version and node.\n\n";
+    "NST_E_UNSUPPORTED naming operator, version and node.\n\n"
+    "Random operators (Bernoulli, Multinomial, Random*) draw from Philox 4x32-10 keyed by the attribute seed, or "
+    "without one\n"
+    "by the node's name: every run of a model gives the same numbers. They are not those of other engines.\n\n";
 
 static void print_operator(NstText *text, const NstOpRow *row, const NstOpRow *end)
 {

@@ -47,7 +47,7 @@ static NstText part(NstArena *arena)
 
 OnnxModel onnx_model(NstArena *arena)
 {
-    return (OnnxModel){.arena = arena, .graph = part(arena), .ir_version = 8, .opset = 17};
+    return (OnnxModel){.arena = arena, .graph = part(arena), .ir_version = 8, .opset = 17, .domain_version = 1};
 }
 
 static void value_info(OnnxModel *m, unsigned field, const char *name, int type, const int64_t *shape)
@@ -121,24 +121,24 @@ void onnx_attr_ints(NstText *attributes, const char *name, int n, const int64_t 
     pb_message(attributes, 5, &a);
 }
 
-static void initializer(OnnxModel *m, const char *name, int type, const int64_t *shape, const void *raw, size_t bytes)
+void onnx_tensor(OnnxModel *model, const char *name, int type, const int64_t *shape, const void *data, size_t bytes)
 {
-    NstText t = part(m->arena);
+    NstText t = part(model->arena);
     for (; *shape != INT64_MIN; shape++) pb_int(&t, 1, *shape);
     pb_int(&t, 2, type);
     pb_text(&t, 8, name);
-    pb_bytes(&t, 9, raw, bytes);
-    pb_message(&m->graph, 5, &t);
+    pb_bytes(&t, 9, data, bytes);
+    pb_message(&model->graph, 5, &t);
 }
 
 void onnx_floats(OnnxModel *model, const char *name, const int64_t *shape, const float *value, size_t n)
 {
-    initializer(model, name, 1, shape, value, n * sizeof *value);
+    onnx_tensor(model, name, 1, shape, value, n * sizeof *value);
 }
 
 void onnx_ints(OnnxModel *model, const char *name, const int64_t *shape, const int64_t *value, size_t n)
 {
-    initializer(model, name, 7, shape, value, n * sizeof *value);
+    onnx_tensor(model, name, 7, shape, value, n * sizeof *value);
 }
 
 NstText onnx_bytes(const OnnxModel *model)
@@ -150,7 +150,7 @@ NstText onnx_bytes(const OnnxModel *model)
     if (model->domain) {
         NstText more = part(model->arena);
         pb_text(&more, 1, model->domain);
-        pb_int(&more, 2, 1);
+        pb_int(&more, 2, model->domain_version);
         pb_message(&m, 8, &more);
     }
     pb_message(&m, 7, &model->graph);

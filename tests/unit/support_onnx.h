@@ -18,6 +18,7 @@ typedef struct OnnxModel {
     NstText graph;
     int64_t ir_version, opset;
     const char *domain; /* imported beside ai.onnx, or NULL */
+    int64_t domain_version;
 } OnnxModel;
 OnnxModel onnx_model(NstArena *arena);
 /* type: TensorProto.DataType; shape ends with INT64_MIN; an extent of -1 becomes the symbol "N". */
@@ -30,6 +31,7 @@ void onnx_attr_int(NstText *attributes, const char *name, int64_t value);
 void onnx_attr_ints(NstText *attributes, const char *name, int n, const int64_t *value);
 void onnx_floats(OnnxModel *model, const char *name, const int64_t *shape, const float *value, size_t n);
 void onnx_ints(OnnxModel *model, const char *name, const int64_t *shape, const int64_t *value, size_t n);
+void onnx_tensor(OnnxModel *model, const char *name, int type, const int64_t *shape, const void *data, size_t bytes);
 /* The model's bytes. */
 NstText onnx_bytes(const OnnxModel *model);
 

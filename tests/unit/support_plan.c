@@ -29,7 +29,8 @@ uint32_t nst_test_buffer(NstPlan *plan, const char *name, NstPlanPlace place, ui
 void nst_test_port(NstPlan *plan, bool output, const char *name, uint32_t buffer)
 {
     const NstPlanBuffer *b = &plan->buffers.at[buffer];
-    NstPlanPort port = {name, nst_tensor_type(plan->arena, b->dtype, b->rank, b->shape), buffer};
+    NstPlanPort port = {
+        .name = name, .type = nst_tensor_type(plan->arena, b->dtype, b->rank, b->shape), .buffer = buffer};
     if (output)
         nst_vec_push(plan->arena, &plan->outputs, port);
     else

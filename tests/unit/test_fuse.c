@@ -107,6 +107,28 @@ Test(fuse, convolution_with_bias_residual_and_activation)
           NULL, 1);
 }
 
+/* Joining with the copy that writes a result moves a product to the end: the next one is not left out for it. */
+Test(fuse, every_one_of_many_products_gets_its_epilogue)
+{
+    NstText head, body, end;
+    nst_text_init(&head, ctx.arena);
+    nst_text_init(&body, ctx.arena);
+    nst_text_init(&end, ctx.arena);
+    for (int k = 0; k < 9; k++) {
+        nst_text_add(&head, "%sx%d: f32[4, 8]", k ? ", " : "", k);
+        nst_text_add(&body,
+                     "  %%w%d = const f32[8, 6] seed %d\n  %%c%d = contract \"ik,kj->ij\" %%x%d, %%w%d\n"
+                     "  %%a%d = map \"a + 1\" %%c%d\n  %%y%d = permute [1, 0] %%a%d\n",
+                     k, k, k, k, k, k, k, k, k);
+        nst_text_add(&end, "%sy%d = %%y%d", k ? ", " : "", k, k);
+    }
+    NstText all;
+    nst_text_init(&all, ctx.arena);
+    nst_text_add(&all, "graph g(%s) {\n%s  return ", nst_text_get(&head), nst_text_get(&body));
+    nst_text_add(&all, "%s\n}\n", nst_text_get(&end));
+    check(nst_text_get(&all), NULL, 9);
+}
+
 Test(fuse, attention)
 {
     check("graph g(q: f32[2, 20, 16], k: f32[2, 40, 16], v: f32[2, 40, 16], mask: f32[1, 20, 40]) {\n"

@@ -99,8 +99,9 @@ Test(import_bad, versions_and_domains)
     expect(&m, NST_E_UNSUPPORTED, "operator 'Foo' of domain 'org.example' is not supported");
     m = one_node("com.microsoft:FusedConv", "x", "y");
     expect(&m, NST_E_UNSUPPORTED, "operator 'FusedConv' of domain 'com.microsoft' is not supported");
-    m = one_node("MaxRoiPool", "x x", "y");
-    expect(&m, NST_E_UNSUPPORTED, "MaxRoiPool 'n1': operator MaxRoiPool-1 of ai.onnx is not supported");
+    m = one_node("PyramidROIAlign_TRT", "x x", "y");
+    expect(&m, NST_E_UNSUPPORTED,
+           "PyramidROIAlign_TRT 'n1': operator PyramidROIAlign_TRT-1 of ai.onnx is not supported");
 }
 
 Test(import_bad, names)

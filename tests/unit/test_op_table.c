@@ -83,7 +83,7 @@ Test(op_table, formulas_parse)
     int n = nst_op_rows(&rows), formulas = 0;
     NstExprs *exprs = nst_exprs_new(ctx.arena, nst_dims_new(ctx.arena));
     NstExpr one = nst_expr_float(exprs, NST_F64, 0.5), e;
-    NstFormulaWord words[4] = {{"@alpha", one}, {"@beta", one}, {"@gamma", one}, {"@lambd", one}};
+    NstFormulaWord words[5] = {{"@alpha", one}, {"@beta", one}, {"@gamma", one}, {"@lambd", one}, {"@scale", one}};
     void nst_onnx_map(NstLower * c, const char *arg);
     for (int k = 0; k < n; k++) {
         if (rows[k].fn != nst_onnx_map) continue;
@@ -92,7 +92,7 @@ Test(op_table, formulas_parse)
             NstDtype type = (NstDtype[]){NST_F32, NST_I32, NST_BOOL, NST_F32}[t];
             NstDtype args[3] = {t == 3 ? NST_BOOL : type, type, type};
             nst_ctx_clear(&ctx);
-            ok = nst_formula_parse(&ctx, exprs, rows[k].arg, args, 3, words, 4, NST_DTYPE_NONE, NULL, &e) == NST_OK;
+            ok = nst_formula_parse(&ctx, exprs, rows[k].arg, args, 3, words, 5, NST_DTYPE_NONE, NULL, &e) == NST_OK;
         }
         cr_expect(ok, "%s-%d: \"%s\": %s", rows[k].name, rows[k].since, rows[k].arg, ctx.error);
         formulas++;

@@ -49,6 +49,11 @@ static void make_plan(void)
                  ((NstPlanConst){.dtype = NST_I8, .data = model + 5, .model_offset = 5, .bytes = 59}));
     nst_vec_push(ctx.arena, &plan->files, ((NstPlanFile){"weights.bin", {1, 2, 3, 4, 5}}));
     nst_test_port(plan, false, "x", x);
+    static const float only[2] = {3, 4};
+    static const int64_t only_shape[1] = {2};
+    plan->inputs.at[0].only = only;
+    plan->inputs.at[0].only_bytes = sizeof only;
+    plan->inputs.at[0].only_shape = only_shape;
     nst_test_port(plan, true, "y", y);
     nst_test_port(plan, true, "m8", m8);
     nst_test_kernel(plan, "pack", false);
@@ -129,6 +134,9 @@ Test(plan_io, reads_back_what_was_written)
     cr_assert_eq(memcmp(back->code, "code", 5), 0);
     cr_assert_eq(memcmp(back->constants.at[0].data, plan->constants.at[0].data, 12), 0);
     cr_assert_eq(back->constants.at[2].data, model + 5);
+    cr_assert_eq(memcmp(back->inputs.at[0].only, plan->inputs.at[0].only, back->inputs.at[0].only_bytes), 0);
+    cr_assert_eq(back->inputs.at[0].only_shape[0], 2);
+    cr_assert_null(back->outputs.at[0].only);
     cr_assert_str_eq(back->files.at[0].path, "weights.bin");
     cr_assert_eq(back->files.at[0].mark.ctime_ns, 5);
     cr_assert_eq(nst_dims_sym_info(back->dims, nst_dims_find_sym(back->dims, "n", 1))->multiple, 2);

@@ -6,6 +6,7 @@
 #include "ir/base/os.h"
 #include "nestor/session.h"
 #include "runtime/compiler.h"
+#include "tests/unit/support_onnx.h"
 
 extern const NstCompilerTable nst_compiler_table;
 
@@ -426,4 +427,43 @@ Test(session, bad_models_are_a_status_with_a_place)
         nst_model_free(model);
         model = NULL;
     }
+}
+
+/* A sum over the axes that an input names: compiled for a value, by name or position; another value is refused, compiled,
+ * interpreted and from the cache. */
+Test(session, plans_for_a_value_that_decides_the_structure)
+{
+    static const int64_t shape[] = {2, 3, INT64_MIN}, one[] = {1, INT64_MIN}, out[] = {2, 1, INT64_MIN};
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    OnnxModel m = onnx_model(ctx.arena);
+    m.opset = 18;
+    onnx_input(&m, "x", 1, shape);
+    onnx_input(&m, "axes", 7, one);
+    onnx_output(&m, "y", 1, out);
+    onnx_node(&m, "ReduceSum", "r", "x axes", "y", NULL);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "sum", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+    cr_assert_eq(nst_session_new(model, NULL, &session), NST_E_UNSUPPORTED);
+    cr_assert(strstr(nst_error_text(), "axes"), "%s", nst_error_text());
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[2];
+    int64_t axis = 1, other = 0;
+    NstNamedTensor in[2] = {floats("x", x, 2, 2, 3), {.name = "axes", .tensor = {.dtype = NST_I64, .rank = 1}}};
+    in[1].tensor.shape[0] = 1;
+    in[1].tensor.bytes = sizeof axis;
+    for (int mode = 0; mode < 3; mode++) {
+        in[1].tensor.data = &axis;
+        NstNamedTensor value[2] = {in[0], in[1]}, result = floats("y", y, 2, 2, 1);
+        value[0].name = value[1].name = NULL;
+        NstSessionOptions options = {.values = mode ? value : &in[1], .n_values = mode ? 2 : 1, .interpret = mode == 2};
+        cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(nst_session_run(session, in, 2, &result, 1, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert(y[0] == 6 && y[1] == 15);
+        in[1].tensor.data = &other;
+        cr_assert_eq(nst_session_run(session, in, 2, &result, 1, NULL), NST_E_INVALID);
+        cr_assert_str_eq(nst_error_text(), "input 'axes' has another value than the one the session was made for");
+        nst_session_free(session);
+        session = NULL;
+    }
+    nst_ctx_dispose(&ctx);
 }

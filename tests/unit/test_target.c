@@ -51,10 +51,23 @@ Test(target, every_level_is_made_or_refused_with_what_is_lacking)
     cr_assert_eq(mask, host.feature_mask);
 }
 
-Test(target, an_unknown_name_is_refused)
+Test(target, nominal_ones_are_the_same_everywhere)
 {
     NstTarget target;
-    cr_assert_eq(nst_target_parse(&ctx, "sse9", &target), NST_E_INVALID);
+    cr_assert_eq(nst_target_parse(&ctx, "nominal-amx", &target), NST_OK);
+    cr_assert_eq((int)target.level, NST_TARGET_AMX_INT8);
+    cr_assert(target.nominal);
+    cr_assert_eq(target.l2_bytes, 1 << 20);
+}
+
+Test(target, an_unknown_name_is_refused)
+{
+    static const char *const names[] = {"sse9", "", "nominal-", "nominal-host", "nominal-avx2x", "avx2-"};
+    NstTarget target;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        cr_assert_eq(nst_target_parse(&ctx, names[k], &target), NST_E_INVALID, "%s", names[k]);
+        nst_ctx_clear(&ctx);
+    }
 }
 
 Test(target, picks_the_widest_tensor_instruction)

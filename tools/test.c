@@ -1,0 +1,309 @@
+/* test.c: nestor test: folders of ONNX test data through the engine.
+ *
+ * A folder with model.onnx is a case; test_data_set_N/input_K.pb and output_K.pb beside it are its inputs and outputs, by
+ * position.  All cases run in this process on one engine, each data set by a session of its own. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "tools/compare.h"
+#include "tools/tool.h"
+
+#define MAX_FILE    ((size_t)1 << 30) /* bytes */
+#define MAX_DEPTH   32                /* folders in folders */
+#define MAX_VALUES  256               /* inputs of a data set */
+#define VALUE_BYTES 4096 /* inputs up to this size may decide about a graph's structure: they are offered as values */
+#define PATH_BYTES  4096
+
+typedef enum Verdict { PASSED, FAILED, SKIPPED, N_VERDICTS } Verdict;
+
+typedef struct Case {
+    char *path;
+    const char *name; /* last part of path */
+    Verdict verdict;
+    char why[COMPARE_TEXT + 640];
+    uint64_t hash; /* of all outputs */
+} Case;
+
+typedef struct Cases {
+    Case *at;
+    size_t n, room;
+} Cases;
+
+/* --- finding --------------------------------------------------------------------------------------------------- */
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static char *copy_text(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = malloc(n);
+    if (copy) memcpy(copy, text, n);
+    return copy;
+}
+
+static bool is_file(const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat facts;
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n > 0 && (size_t)n < sizeof path && stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+static int add_case(Cases *cases, const char *path)
+{
+    if (cases->n == cases->room) {
+        cases->room = 2 * cases->room + 64;
+        Case *grown = realloc(cases->at, cases->room * sizeof *grown);
+        if (!grown) return tool_usage("no memory for the list of cases");
+        cases->at = grown;
+    }
+    Case *c = &cases->at[cases->n];
+    *c = (Case){.path = copy_text(path)};
+    if (!c->path) return tool_usage("no memory for the list of cases");
+    const char *slash = strrchr(c->path, '/');
+    c->name = slash && slash[1] ? slash + 1 : c->path;
+    c->hash = COMPARE_HASH_START;
+    cases->n++;
+    return 0;
+}
+
+/* Names in a folder, sorted; NULL-terminated [malloc each]. */
+static char **list_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    char **names = NULL;
+    size_t n = 0;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.') continue;
+        char **grown = realloc(names, (n + 2) * sizeof *names);
+        if (!grown) break;
+        names = grown;
+        names[n] = copy_text(entry->d_name);
+        if (names[n]) n++;
+        names[n] = NULL;
+    }
+    if (folder) closedir(folder);
+    if (n) qsort(names, n, sizeof *names, compare_text);
+    return names;
+}
+
+/* Every case below a folder, itself included, in the order of names. */
+static int find_cases(Cases *cases, const char *path, int depth)
+{
+    if (is_file(path, "model.onnx")) return add_case(cases, path);
+    if (depth == MAX_DEPTH) return tool_usage("'%s' is more than %d folders deep", path, MAX_DEPTH);
+    char **names = list_folder(path);
+    int status = 0;
+    for (size_t k = 0; names && names[k]; k++) {
+        char inner[PATH_BYTES];
+        struct stat facts;
+        int n = snprintf(inner, sizeof inner, "%s/%s", path, names[k]);
+        bool fits = n > 0 && (size_t)n < sizeof inner;
+        if (status == 0 && fits && stat(inner, &facts) == 0 && S_ISDIR(facts.st_mode))
+            status = find_cases(cases, inner, depth + 1);
+        free(names[k]);
+    }
+    free(names);
+    return status;
+}
+
+/* --- running --------------------------------------------------------------------------------------------------- */
+
+typedef struct DataSet {
+    NstEngine *engine;
+    Case *c;
+    char folder[PATH_BYTES];
+    NstNamedTensor in[MAX_VALUES], out[MAX_VALUES];
+    uint32_t n_in, n_out;
+    NstSession *session;
+} DataSet;
+
+static void set_verdict(Case *c, Verdict verdict, const char *what, const char *why)
+{
+    if (c->verdict == FAILED) return; /* the first counts */
+    c->verdict = verdict;
+    snprintf(c->why, sizeof c->why, "%s%s%s", what, *what ? ": " : "", why);
+}
+
+/* What the library could not do; true if it is no failure. */
+static bool take_status(Case *c, NstStatus status, const char *what)
+{
+    if (status == NST_OK) return true;
+    char why[COMPARE_TEXT + 512];
+    snprintf(why, sizeof why, "%s: %s", status == NST_E_UNSUPPORTED ? "not supported" : nst_status_name(status),
+             nst_error_text());
+    set_verdict(c, status == NST_E_UNSUPPORTED ? SKIPPED : FAILED, what, why);
+    return false;
+}
+
+/* A tensor of a .pb file: 0; 1 if there is no such file; 2 after a failure. */
+static int read_tensor(DataSet *set, const char *kind, uint32_t k, NstTensor *tensor)
+{
+    char path[PATH_BYTES + 48], what[32];
+    struct stat facts;
+    snprintf(what, sizeof what, "%s_%u", kind, k);
+    snprintf(path, sizeof path, "%s/%s_%u.pb", set->folder, kind, k);
+    FILE *file = stat(path, &facts) == 0 ? fopen(path, "rb") : NULL;
+    if (!file) return 1;
+    size_t size = facts.st_size >= 0 ? (size_t)facts.st_size : MAX_FILE;
+    char *bytes = size < MAX_FILE ? malloc(size + 1) : NULL;
+    bool read = bytes && fread(bytes, 1, size, file) == size;
+    fclose(file);
+    bool good = read;
+    if (read)
+        good = take_status(set->c, nst_tensor_read_onnx(set->engine, what, bytes, size, tensor), "");
+    else
+        set_verdict(set->c, FAILED, what, "the file cannot be read");
+    free(bytes);
+    return good ? 0 : 2;
+}
+
+static bool read_inputs(DataSet *set)
+{
+    for (set->n_in = 0; set->n_in < MAX_VALUES; set->n_in++) {
+        int result = read_tensor(set, "input", set->n_in, &set->in[set->n_in].tensor);
+        if (result != 0) return result == 1;
+    }
+    set_verdict(set->c, FAILED, "", "more inputs than this tool takes");
+    return false;
+}
+
+/* Small inputs are offered as values: the session uses those that decide about the structure of the model. */
+static NstStatus open_session(DataSet *set, NstModel *model, const ToolOptions *options)
+{
+    NstSessionOptions session = options->session;
+    NstNamedTensor values[MAX_VALUES];
+    session.values = values;
+    for (uint32_t k = 0; k < set->n_in && set->in[k].tensor.bytes <= VALUE_BYTES; k++)
+        values[session.n_values++] = (NstNamedTensor){NULL, set->in[k].tensor};
+    return nst_session_new(model, &session, &set->session);
+}
+
+static void compare_outputs(DataSet *set)
+{
+    for (uint32_t k = 0; k < set->n_out; k++) {
+        NstTensor expected;
+        char what[32], why[COMPARE_TEXT];
+        int read = read_tensor(set, "output", k, &expected);
+        snprintf(what, sizeof what, "output %u", k);
+        set->c->hash = compare_hash(set->c->hash, &set->out[k].tensor);
+        if (read == 1) set_verdict(set->c, FAILED, what, "the data have no such file");
+        if (read != 0) continue;
+        if (!compare_tensors(&set->out[k].tensor, &expected, why)) set_verdict(set->c, FAILED, what, why);
+        nst_tensor_release(&expected);
+    }
+}
+
+static void run_data_set(DataSet *set, NstModel *model, const ToolOptions *options)
+{
+    Case *c = set->c;
+    bool read = read_inputs(set);
+    NstStatus opened = open_session(set, model, options);
+    if (!read && opened == NST_E_UNSUPPORTED) c->verdict = PASSED; /* then the model is why, not its data */
+    if (!take_status(c, opened, "") || !read) return;
+    uint32_t n_in = nst_session_input_count(set->session);
+    set->n_out = nst_session_output_count(set->session);
+    if (n_in != set->n_in) {
+        char why[96];
+        snprintf(why, sizeof why, "the model has %u inputs, the data %u", n_in, set->n_in);
+        set_verdict(c, FAILED, "", why);
+    } else if (set->n_out > MAX_VALUES) {
+        set_verdict(c, FAILED, "", "more outputs than this tool takes");
+    } else if (take_status(c, nst_session_run(set->session, set->in, n_in, set->out, set->n_out, NULL), "")) {
+        compare_outputs(set);
+    }
+}
+
+static void end_data_set(DataSet *set)
+{
+    nst_session_free(set->session);
+    for (uint32_t k = 0; k < MAX_VALUES; k++) {
+        nst_tensor_release(&set->in[k].tensor);
+        nst_tensor_release(&set->out[k].tensor);
+    }
+}
+
+static int run_case(NstEngine *engine, Case *c, const ToolOptions *options)
+{
+    char path[PATH_BYTES + 16];
+    NstModel *model = NULL;
+    DataSet *set = malloc(sizeof *set);
+    if (!set) return tool_usage("no memory for a data set");
+    snprintf(path, sizeof path, "%s/model.onnx", c->path);
+    c->verdict = PASSED;
+    int n = 0;
+    if (take_status(c, nst_model_open_file(engine, path, &model), "")) {
+        for (struct stat facts; c->verdict == PASSED; n++) {
+            *set = (DataSet){.engine = engine, .c = c};
+            int bytes = snprintf(set->folder, sizeof set->folder, "%s/test_data_set_%d", c->path, n);
+            if (bytes < 0 || (size_t)bytes >= sizeof set->folder || stat(set->folder, &facts) != 0) break;
+            run_data_set(set, model, options);
+            end_data_set(set);
+        }
+        if (n == 0) set_verdict(c, SKIPPED, "", "there is no test_data_set_0");
+    }
+    nst_model_free(model);
+    free(set);
+    return 0;
+}
+
+/* --- report ---------------------------------------------------------------------------------------------------- */
+
+static const char *const verdict_words[N_VERDICTS] = {"passed", "failed", "skipped"};
+
+static void show_case(const ToolOptions *options, const Case *c, bool first)
+{
+    if (!options->json) {
+        if (c->verdict != PASSED) printf("%s %s: %s\n", verdict_words[c->verdict], c->name, c->why);
+        return;
+    }
+    printf("%s\n  {\"name\": ", first ? "" : ",");
+    tool_json_text(stdout, c->name);
+    printf(", \"path\": ");
+    tool_json_text(stdout, c->path);
+    printf(", \"verdict\": \"%s\", \"why\": ", verdict_words[c->verdict]);
+    tool_json_text(stdout, c->why);
+    printf(", \"hash\": \"%016llx\"}", (unsigned long long)c->hash);
+}
+
+static int run_cases(const ToolOptions *options, NstEngine *engine, Cases *cases)
+{
+    size_t count[N_VERDICTS] = {0};
+    if (options->json) printf("{\"cases\": [");
+    for (size_t k = 0; k < cases->n; k++) {
+        int status = run_case(engine, &cases->at[k], options);
+        if (status != 0) return status;
+        count[cases->at[k].verdict]++;
+        show_case(options, &cases->at[k], k == 0);
+    }
+    if (options->json)
+        printf("\n], \"passed\": %zu, \"failed\": %zu, \"skipped\": %zu}\n", count[PASSED], count[FAILED],
+               count[SKIPPED]);
+    else
+        printf("%zu passed, %zu failed, %zu skipped\n", count[PASSED], count[FAILED], count[SKIPPED]);
+    return count[FAILED] != 0 ? TOOL_FAILED : 0;
+}
+
+int tool_test(ToolOptions *options)
+{
+    Cases cases = {NULL, 0, 0};
+    NstEngine *engine = NULL;
+    int status = 0;
+    for (uint32_t k = 0; k < options->n_files && status == 0; k++) {
+        size_t before = cases.n;
+        status = find_cases(&cases, options->files[k], 0);
+        if (status == 0 && cases.n == before) status = tool_usage("no model.onnx below '%s'", options->files[k]);
+    }
+    if (status == 0) {
+        NstStatus made = nst_engine_new(&options->engine, &engine);
+        status = made == NST_OK ? run_cases(options, engine, &cases) : tool_fail(made);
+    }
+    nst_engine_free(engine);
+    for (size_t k = 0; k < cases.n; k++) free(cases.at[k].path);
+    free(cases.at);
+    return status;
+}
