@@ -1,5 +1,6 @@
 /* compile.c: the table of libnestor-compiler: each function a context of its own, a guard, and results in memory of the
  * C library. */
+#include "frontend/inspect.h"
 #include "runtime/compile.h"
 
 #include <stdlib.h>
@@ -207,6 +208,21 @@ static NstStatus table_tensor(const NstCompileRequest *request, NstTensor *tenso
     return call_guarded(&call, tensor_body);
 }
 
+static NstStatus operators_body(NstCtx *ctx, void *arg)
+{
+    Call *call = arg;
+    NstText text;
+    nst_text_init(&text, ctx->arena);
+    nst_op_table_text(&text);
+    return hand_over_text(ctx, &text, call->result);
+}
+
+static NstStatus table_operators(const NstCompileRequest *request, NstBlob *text)
+{
+    Call call = {.request = request, .result = text};
+    return call_guarded(&call, operators_body);
+}
+
 NST_API extern const NstCompilerTable nst_compiler_table;
 const NstCompilerTable nst_compiler_table = {.abi = NST_COMPILER_ABI,
                                              .build_id = nst_build_id,
@@ -214,4 +230,7 @@ const NstCompilerTable nst_compiler_table = {.abi = NST_COMPILER_ABI,
                                              .dump = table_dump,
                                              .optimise = table_optimise,
                                              .interpret = table_interpret,
-                                             .tensor = table_tensor};
+                                             .tensor = table_tensor,
+                                             .inspect = nst_compile_inspect,
+                                             .inspect_free = nst_compile_inspect_free,
+                                             .operators = table_operators};

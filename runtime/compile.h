@@ -3,6 +3,7 @@
 #define NST_RUNTIME_COMPILE_H
 
 #include "frontend/import.h"
+#include "nestor/inspect.h"
 #include "passes/pass.h"
 #include "runtime/compiler.h"
 #include "runtime/plan_io.h"
@@ -25,6 +26,13 @@ typedef struct NstCompile {
 /* Reads the model (ONNX or .nsg text) into a verified graph and ties the symbols of declared shapes.
  * Errors: NST_E_PARSE, NST_E_MODEL, ... of the reader; NST_E_NOT_FOUND, NST_E_SHAPE for declared shapes that do not fit. */
 NstStatus nst_compile_read(NstCompile *c) NST_MUST_CHECK;
+
+/* True if a model is a graph in text form. */
+bool nst_compile_is_graph_text(const void *bytes, size_t n);
+
+/* Bodies of the table's inspect and inspect_free. */
+NstStatus nst_compile_inspect(const NstCompileRequest *request, const NstModelInfo **info) NST_MUST_CHECK;
+void nst_compile_inspect_free(const NstModelInfo *info);
 
 /* The passes named in a list with commas between, as bits.  Errors: NST_E_NOT_FOUND naming the pass and the passes there are. */
 NstStatus nst_compile_pass_names(NstCtx *ctx, const char *names, uint64_t *bits) NST_MUST_CHECK;

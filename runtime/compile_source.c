@@ -3,9 +3,9 @@
 #include "runtime/compile.h"
 
 /* Text begins with the word "graph" after blanks and comments (to the end of a line); ONNX files with a binary tag. */
-static bool is_graph_text(const char *at, size_t n)
+bool nst_compile_is_graph_text(const void *bytes, size_t n)
 {
-    const char *end = at + n;
+    const char *at = bytes, *end = at + n;
     while (at < end && (isspace((unsigned char)*at) || strchr("/#", *at))) {
         bool comment = !isspace((unsigned char)*at);
         while (comment && at < end && *at != '\n') at++;
@@ -108,7 +108,7 @@ NstStatus nst_compile_read(NstCompile *c)
     c->passes = (NstPassOptions){.strict = request->options->strict != 0};
     if (request->options->passes_off)
         NST_TRY(nst_compile_pass_names(c->ctx, request->options->passes_off, &c->passes.off));
-    if (is_graph_text(request->bytes, request->size))
+    if (nst_compile_is_graph_text(request->bytes, request->size))
         NST_TRY(nst_graph_parse(c->ctx, c->arena, request->bytes, request->size, &c->graph));
     else
         NST_TRY(import_onnx(c));

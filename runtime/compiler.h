@@ -6,10 +6,11 @@
 #define NST_RUNTIME_COMPILER_H
 
 #include "ir/target.h"
+#include "nestor/inspect.h"
 #include "nestor/session.h"
 #include "runtime/cache.h"
 
-#define NST_COMPILER_ABI 2
+#define NST_COMPILER_ABI 3
 
 /* Where compiled kernels are kept: libnestor's cache. */
 typedef struct NstKernelStore {
@@ -53,6 +54,11 @@ typedef struct NstCompilerTable {
                            NstTensor *outputs, uint32_t n_outputs);
     /* The tensor of a TensorProto: request->bytes; it is given memory (`owned`). */
     NstStatus (*tensor)(const NstCompileRequest *request, NstTensor *tensor);
+    /* What the model declares; ended with inspect_free. */
+    NstStatus (*inspect)(const NstCompileRequest *request, const NstModelInfo **info);
+    void (*inspect_free)(const NstModelInfo *info);
+    /* The operator table as text. */
+    NstStatus (*operators)(const NstCompileRequest *request, NstBlob *text);
 } NstCompilerTable;
 
 /* Names this very build: of sources, compiler and options.  Part of every cache key. */
@@ -60,6 +66,9 @@ extern const char nst_build_id[];
 
 /* The table, loading the library with the first call.  Errors: NST_E_COMPILER saying what is not usable. */
 NstStatus nst_compiler_get(NstCtx *ctx, const NstCompilerTable **table) NST_MUST_CHECK;
+
+/* The table if nst_compiler_get gave it before, else NULL. */
+const NstCompilerTable *nst_compiler_loaded(void);
 
 /* Test hook: this table instead of a library. */
 void nst_compiler_set(const NstCompilerTable *table);

@@ -15,6 +15,11 @@ void nst_compiler_set(const NstCompilerTable *table)
     atomic_store(&loaded, table);
 }
 
+const NstCompilerTable *nst_compiler_loaded(void)
+{
+    return atomic_load(&loaded);
+}
+
 NstStatus nst_compiler_get(NstCtx *ctx, const NstCompilerTable **table)
 {
     *table = atomic_load(&loaded);

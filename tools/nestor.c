@@ -12,6 +12,8 @@ static const char help[] =
     "commands\n"
     "  run MODEL            run a model once (.onnx, or a graph in text form, .nsg)\n"
     "  bench MODEL          run it many times and show where the time goes\n"
+    "  inspect MODEL        inputs, outputs, open sizes, operator sets, operators and whether they run\n"
+    "  ops                  every operator version this build knows, and whether it runs\n"
     "  dump-ir MODEL        show a stage of compiling\n"
     "  test DIR...          run the cases of ONNX test data below folders and compare with what they expect\n"
     "  opt FILE             run passes over a graph (.nsg) or kernels (.nsl) in text form\n"
@@ -31,6 +33,8 @@ static const char help[] =
     "  --kernel NAME|NUMBER          only this kernel\n"
     "opt\n"
     "  --passes A,B                  the passes to run; none prints the text as it was read\n"
+    "ops\n"
+    "  --tsv                         columns between tabs\n"
     "cache\n"
     "  --remove                      verify: remove damaged entries and left-over files\n"
     "all\n"
@@ -71,24 +75,37 @@ enum {
     OPT_CACHE,
     OPT_NO_CACHE,
     OPT_JSON,
+    OPT_TSV,
     OPT_VERBOSE,
     OPT_HELP,
     OPT_VERSION
 };
 
-static const struct option long_options[] = {
-    {"input", required_argument, NULL, OPT_INPUT},    {"shape", required_argument, NULL, OPT_SHAPE},
-    {"dim", required_argument, NULL, OPT_DIM},        {"output-dir", required_argument, NULL, OPT_OUTPUT_DIR},
-    {"interpret", no_argument, NULL, OPT_INTERPRET},  {"repeat", required_argument, NULL, OPT_REPEAT},
-    {"warmup", required_argument, NULL, OPT_WARMUP},  {"stage", required_argument, NULL, OPT_STAGE},
-    {"kernel", required_argument, NULL, OPT_KERNEL},  {"passes", required_argument, NULL, OPT_PASSES},
-    {"remove", no_argument, NULL, OPT_REMOVE},        {"threads", required_argument, NULL, OPT_THREADS},
-    {"target", required_argument, NULL, OPT_TARGET},  {"strict", no_argument, NULL, OPT_STRICT},
-    {"bounds-checks", no_argument, NULL, OPT_BOUNDS}, {"passes-off", required_argument, NULL, OPT_PASSES_OFF},
-    {"fail-on-compile", no_argument, NULL, OPT_FAIL}, {"cache", required_argument, NULL, OPT_CACHE},
-    {"no-cache", no_argument, NULL, OPT_NO_CACHE},    {"json", no_argument, NULL, OPT_JSON},
-    {"verbose", no_argument, NULL, OPT_VERBOSE},      {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},      {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"input", required_argument, NULL, OPT_INPUT},
+                                             {"shape", required_argument, NULL, OPT_SHAPE},
+                                             {"dim", required_argument, NULL, OPT_DIM},
+                                             {"output-dir", required_argument, NULL, OPT_OUTPUT_DIR},
+                                             {"interpret", no_argument, NULL, OPT_INTERPRET},
+                                             {"repeat", required_argument, NULL, OPT_REPEAT},
+                                             {"warmup", required_argument, NULL, OPT_WARMUP},
+                                             {"stage", required_argument, NULL, OPT_STAGE},
+                                             {"kernel", required_argument, NULL, OPT_KERNEL},
+                                             {"passes", required_argument, NULL, OPT_PASSES},
+                                             {"remove", no_argument, NULL, OPT_REMOVE},
+                                             {"threads", required_argument, NULL, OPT_THREADS},
+                                             {"target", required_argument, NULL, OPT_TARGET},
+                                             {"strict", no_argument, NULL, OPT_STRICT},
+                                             {"bounds-checks", no_argument, NULL, OPT_BOUNDS},
+                                             {"passes-off", required_argument, NULL, OPT_PASSES_OFF},
+                                             {"fail-on-compile", no_argument, NULL, OPT_FAIL},
+                                             {"cache", required_argument, NULL, OPT_CACHE},
+                                             {"no-cache", no_argument, NULL, OPT_NO_CACHE},
+                                             {"json", no_argument, NULL, OPT_JSON},
+                                             {"tsv", no_argument, NULL, OPT_TSV},
+                                             {"verbose", no_argument, NULL, OPT_VERBOSE},
+                                             {"help", no_argument, NULL, OPT_HELP},
+                                             {"version", no_argument, NULL, OPT_VERSION},
+                                             {NULL, 0, NULL, 0}};
 
 int tool_usage(const char *format, ...)
 {
@@ -201,6 +218,7 @@ static int take_option(ToolOptions *o, int option, char *value)
     case OPT_CACHE: o->engine.cache = value; return 0;
     case OPT_NO_CACHE: o->engine.cache = ""; return 0;
     case OPT_JSON: o->json = true; return 0;
+    case OPT_TSV: o->tsv = true; return 0;
     case OPT_VERBOSE: o->engine.log = log_line; return 0;
     case OPT_REPEAT:
         if (!parse_number(value, 1, 1000000000, &o->repeat))
@@ -223,8 +241,10 @@ int main(int n_words, char **words)
     static const struct {
         const char *name;
         ToolCommand command;
-    } commands[] = {{"run", tool_run}, {"bench", tool_bench}, {"dump-ir", tool_dump},
-                    {"opt", tool_opt}, {"cache", tool_cache}, {"test", tool_test}};
+        int fewest, most; /* words after the name; most -1: any number */
+    } commands[] = {{"run", tool_run, 1, 1},      {"bench", tool_bench, 1, 1}, {"inspect", tool_inspect, 1, 1},
+                    {"dump-ir", tool_dump, 1, 1}, {"opt", tool_opt, 1, 1},     {"cache", tool_cache, 1, 1},
+                    {"test", tool_test, 1, -1},   {"ops", tool_ops, 0, 0}};
     static ToolOptions options = {.repeat = 100, .warmup = 10};
     for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
         if (option == OPT_HELP || option == 'h') {
@@ -242,11 +262,12 @@ int main(int n_words, char **words)
     const char *name = words[optind++];
     options.files = words + optind;
     options.n_files = (uint32_t)(n_words - optind);
-    options.file = options.word = optind < n_words ? words[optind++] : NULL;
-    if (optind < n_words && strcmp(name, "test") != 0) return tool_usage("'%s' is one word too many", words[optind]);
+    options.file = options.word = optind < n_words ? words[optind] : NULL;
     for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
         if (strcmp(commands[k].name, name) != 0) continue;
-        if (!options.file) return tool_usage("'%s' needs one more word; see 'nestor --help'", name);
+        int n = (int)options.n_files, most = commands[k].most;
+        if (n < commands[k].fewest) return tool_usage("'%s' needs one more word; see 'nestor --help'", name);
+        if (most >= 0 && n > most) return tool_usage("'%s' is one word too many", options.files[most]);
         int status = commands[k].command(&options);
         if (fflush(stdout) != 0 && status == 0) return tool_usage("cannot write the output");
         return status;

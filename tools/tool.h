@@ -32,7 +32,7 @@ typedef struct ToolOptions {
     ToolNamedList inputs, shapes, dims;
     NstInputShape shape[TOOL_MAX_NAMED]; /* of shapes */
     int64_t repeat, warmup;
-    bool json, remove, verbose;
+    bool json, tsv, remove, verbose;
 } ToolOptions;
 
 /* One command: its status is the exit status. */
@@ -43,6 +43,8 @@ int tool_opt(ToolOptions *options);
 int tool_dump(ToolOptions *options);
 int tool_cache(ToolOptions *options);
 int tool_test(ToolOptions *options);
+int tool_inspect(ToolOptions *options);
+int tool_ops(ToolOptions *options);
 
 /* Reports a failed call of the library and gives the exit status. */
 int tool_fail(NstStatus status);

@@ -156,6 +156,26 @@ class Tool(unittest.TestCase):
         self.assertEqual(bench["runs"], 5)
         self.assertEqual(len(bench["steps"]), bench["kernels"])
 
+    def test_inspect(self):
+        text = self.ok("inspect", "models/digits.onnx")
+        self.assertIn("  image: f32[N, 1, 28, 28]\n", text)
+        self.assertIn("       3  ai.onnx.Conv 11\n", text)
+        info = json.loads(self.ok("inspect", "models/digits.onnx", "--json"))
+        self.assertEqual(info["inputs"], [{"name": "image", "type": "f32", "shape": ["N", 1, 28, 28]}])
+        self.assertEqual(info["opsets"], {"ai.onnx": 17})
+        self.assertEqual({o["state"] for o in info["operators"]}, {"runs"})
+        self.assertIn("  x: f32[n, 100]\n", self.ok("inspect", self.softmax))
+        self.fails(STATUS + PARSE, "these are no bytes", "inspect", "README.md")
+
+    def test_ops(self):
+        rows = [line.split("\t") for line in self.ok("ops", "--tsv").splitlines()]
+        self.assertEqual(rows[0], ["domain", "operator", "version", "state", "signature", "attributes", "types"])
+        self.assertGreater(len(rows), 600)
+        listed = json.loads(self.ok("ops", "--json"))
+        self.assertEqual([list(row.values())[3] for row in listed], [row[3] for row in rows[1:]])
+        self.assertEqual(len(self.ok("ops").splitlines()), len(listed))
+        self.fails(USAGE, "one word too many", "ops", "x")
+
     def test_index_errors_name_index_and_bound(self):
         pick = self.file("pick.nsg", GATHER)
         path = os.path.join(self.folder.name, "i.npy")
