@@ -330,7 +330,7 @@ static V deformed(NstLower *c, V offset, int k, int n, const int64_t *size)
 /* X[N, C, ...] sampled at the deformed positions of W's elements, then a contraction. */
 LOWER(deform_conv)
 {
-    V x = widen(c, in(c, 0)), w = in(c, 1), at[MAX_SPATIAL];
+    V x = widen(c, in(c, 0)), w = in(c, 1), at[MAX_SPATIAL] = {{0}};
     int n = rank(c, x) - 2;
     int64_t g = attr_i(c, "group"), og = attr_i(c, "offset_group"), size[MAX_SPATIAL], kernel = 1;
     D extent[MAX_SPATIAL];

@@ -118,7 +118,7 @@ Test(amx, products_of_tiles_are_those_of_plain_c)
 /* Registers 8 to 15, scales, and displacements of one and four bytes. */
 AMX static void move_by_addresses(const char *from, char *to)
 {
-    register const char *near __asm__("r13") = from - 64;
+    register const char *near __asm__("r13") = (const char *)((uintptr_t)from - 64);
     register int64_t step __asm__("r12") = 16;
     register char *far __asm__("r9") = to + 1024;
     __asm__ volatile("tileloadd 64(%0,%1,4), %%tmm2\n\ttilestored %%tmm2, -1024(%2,%1,8)"
