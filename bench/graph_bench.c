@@ -121,14 +121,17 @@ static NstStatus time_all(NstCtx *ctx, const Options *o, Program *program, size_
         cases[n++] =
             (NstBenchCase){nst_format(ctx->arena, "kernel %u", k), run_one, &program->kernel[k], (double)traffic};
     size_t bytes = traffic / 2 / 64 * 64;
-    NstCopy copy = {nst_alloc_aligned(ctx->arena, bytes + 64, 4096), nst_alloc_aligned(ctx->arena, bytes + 64, 4096),
-                    bytes};
+    void *from = nst_alloc_aligned(ctx->arena, bytes + 64, 4096);
+    memset(from, 1, bytes); /* untouched pages would all be one page of zeros */
+    NstCopy copy = {nst_alloc_aligned(ctx->arena, bytes + 64, 4096), from, bytes};
     n += nst_copy_cases(&copy, cases + n);
     NstTranspose transpose = {.rows = o->rows, .columns = o->columns};
     size_t floats = (size_t)o->rows * (size_t)o->columns * sizeof(float);
     if (floats) {
         transpose.to = nst_alloc_aligned(ctx->arena, floats, 4096);
-        transpose.from = nst_alloc_aligned(ctx->arena, floats, 4096);
+        from = nst_alloc_aligned(ctx->arena, floats, 4096);
+        memset(from, 1, floats);
+        transpose.from = from;
         n += nst_transpose_cases(&transpose, cases + n);
     }
     NstMvec mvec = {.n = o->exp};

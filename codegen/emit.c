@@ -121,6 +121,7 @@ static void emit_function(NstEmit *e, const char *symbol)
                          &e->kernel->body);
     }
     if (e->dead || e->status != NST_OK) return;
+    nst_emit_streams_end(e);
     LLVMBasicBlockRef last = LLVMGetInsertBlock(builder);
     LLVMValueRef ok = nst_llvm_int(llvm->i32, NST_OK);
     LLVMBuildBr(builder, e->return_block);

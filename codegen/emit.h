@@ -241,6 +241,8 @@ NstDim nst_emit_bytes(NstEmit *e, NstBuf buffer, const NstDim *index);
 void nst_emit_forget_buffer(NstEmit *e, NstBuf buffer);
 /* In the bounds-checked mode: stops unless the element and the `width - 1` after it lie in the buffer's storage. */
 void nst_emit_check_bounds(NstEmit *e, NstBuf buffer, const NstDim *index, int64_t width);
+/* Makes what streamed stores wrote visible before what follows: such stores are not ordered otherwise. */
+void nst_emit_streams_end(NstEmit *e);
 void nst_emit_prefetch(NstEmit *e, const NstStmt *stmt);
 
 /* --- emit_transpose.c ------------------------------------------------------------------------------------------ */

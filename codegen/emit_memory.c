@@ -318,6 +318,34 @@ static void store_vector(NstEmit *e, LLVMValueRef value, LLVMValueRef at)
     nst_llvm_intrinsic(e->llvm, "llvm.masked.store", overload, 2, arg, 4);
 }
 
+/* A store past the caches where the address allows one: whole vectors that start at a multiple of their size. */
+static void store_streamed(NstEmit *e, LLVMValueRef value, LLVMValueRef at)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    LLVMTypeRef word = e->llvm->i64;
+    uint32_t align = (uint32_t)e->target->vector_bytes;
+    LLVMValueRef low =
+        LLVMBuildAnd(builder, LLVMBuildPtrToInt(builder, at, word, ""), nst_llvm_int(word, (int64_t)align - 1), "");
+    LLVMBasicBlockRef plain = nst_emit_new_block(e, "plain"), past = nst_emit_new_block(e, "past");
+    LLVMBasicBlockRef go_on = nst_emit_new_block(e, "on");
+    LLVMValueRef off = LLVMBuildICmp(builder, LLVMIntNE, low, nst_llvm_int(word, 0), "");
+    nst_llvm_unlikely(e->llvm, LLVMBuildCondBr(builder, off, plain, past));
+    LLVMPositionBuilderAtEnd(builder, plain);
+    nst_llvm_store(e->llvm, value, at, 1);
+    LLVMBuildBr(builder, go_on);
+    LLVMPositionBuilderAtEnd(builder, past);
+    nst_llvm_past_caches(e->llvm, nst_llvm_store(e->llvm, value, at, align));
+    LLVMBuildBr(builder, go_on);
+    LLVMPositionBuilderAtEnd(builder, go_on);
+}
+
+static bool can_stream(const NstEmit *e, NstBuf buffer)
+{
+    const NstBuffer *info = nst_kernel_buffer(e->kernel, buffer);
+    int64_t bytes = e->lane.n * (int64_t)nst_dtype_info(info->dtype)->bytes;
+    return info->streamed && !e->lane.mask && bytes % e->target->vector_bytes == 0;
+}
+
 static void scatter(NstEmit *e, LLVMValueRef value, uint32_t root, NstDim at)
 {
     LaneOffsets offsets;
@@ -360,12 +388,21 @@ void nst_emit_store_memory(NstEmit *e, NstBuf buffer, const NstDim *index, NstLa
     } else {
         value = nst_emit_spread(e, value, e->lane.n);
         value.v = to_storage(e, type, value);
-        if (pattern == PATTERN_NEXT)
+        if (pattern == PATTERN_NEXT && can_stream(e, buffer))
+            store_streamed(e, value.v, nst_emit_address(e, root, first));
+        else if (pattern == PATTERN_NEXT)
             store_vector(e, value.v, nst_emit_address(e, root, first));
         else
             scatter(e, value.v, root, at);
     }
     nst_emit_forget_buffer(e, buffer);
+}
+
+void nst_emit_streams_end(NstEmit *e)
+{
+    bool any = false;
+    for (uint32_t k = 1; k <= e->kernel->n_args; k++) any = any || e->kernel->buffers.at[k].streamed;
+    if (any) LLVMBuildFence(e->llvm->builder, LLVMAtomicOrderingSequentiallyConsistent, false, "");
 }
 
 /* --- prefetch -------------------------------------------------------------------------------------------------------- */

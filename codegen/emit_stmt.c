@@ -194,6 +194,7 @@ static void emit_alloc(NstEmit *e, const NstStmt *stmt)
 
 static void emit_barrier(NstEmit *e)
 {
+    nst_emit_streams_end(e);
     LLVMValueRef arg[2] = {nst_emit_argument(e, offsetof(NstKernelArgs, barrier), e->llvm->ptr),
                            nst_emit_argument(e, offsetof(NstKernelArgs, threads), e->llvm->i32)};
     nst_emit_return_if(e, nst_emit_helper(e, NST_HELPER_barrier, arg, 2));

@@ -364,3 +364,11 @@ void nst_llvm_unlikely(NstLlvm *llvm, LLVMValueRef branch)
     LLVMMetadataRef node = LLVMMDNodeInContext2(context, part, 3);
     LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(context, "prof", 4), LLVMMetadataAsValue(context, node));
 }
+
+void nst_llvm_past_caches(NstLlvm *llvm, LLVMValueRef store)
+{
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(llvm->i32, 1, false));
+    LLVMMetadataRef node = LLVMMDNodeInContext2(llvm->context, &one, 1);
+    LLVMSetMetadata(store, LLVMGetMDKindIDInContext(llvm->context, "nontemporal", 11),
+                    LLVMMetadataAsValue(llvm->context, node));
+}

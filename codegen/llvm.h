@@ -70,6 +70,8 @@ LLVMValueRef nst_llvm_offset(NstLlvm *llvm, LLVMValueRef base, LLVMValueRef byte
 LLVMValueRef nst_llvm_offset_const(NstLlvm *llvm, LLVMValueRef base, int64_t bytes);
 LLVMValueRef nst_llvm_load(NstLlvm *llvm, LLVMTypeRef type, LLVMValueRef at, uint32_t align);
 LLVMValueRef nst_llvm_store(NstLlvm *llvm, LLVMValueRef value, LLVMValueRef at, uint32_t align);
+/* Marks a store: what it writes need not stay in the caches. */
+void nst_llvm_past_caches(NstLlvm *llvm, LLVMValueRef store);
 LLVMValueRef nst_llvm_select(NstLlvm *llvm, LLVMValueRef condition, LLVMValueRef yes, LLVMValueRef no);
 /* True when any lane of a bool or vector of bool is set, as i1. */
 LLVMValueRef nst_llvm_any(NstLlvm *llvm, LLVMValueRef mask);

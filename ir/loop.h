@@ -67,6 +67,7 @@ typedef struct NstBuffer {
     const NstDim *shape; /* logical */
     NstLayout layout;
     bool constant; /* ARG: the same bytes every run (weights): may be repacked ahead */
+    bool streamed; /* ARG, out: far larger than the caches and read by nobody soon: stores may go past them */
     NstOrigin origin;
 } NstBuffer;
 

@@ -352,7 +352,7 @@ static NstStatus parse_arg(NstReader *q)
 {
     NstOrigin origin = q->origin;
     NST_TRY(nst_read_origin(q, &origin));
-    bool constant = nst_read_take_word(q, "const");
+    bool constant = nst_read_take_word(q, "const"), streamed = nst_read_take_word(q, "stream");
     int access = NST_ACCESS_IN;
     while (access <= NST_ACCESS_INOUT && !nst_read_take_word(q, nst_access_text((NstAccess)access))) access++;
     if (access > NST_ACCESS_INOUT) return nst_read_fail(q, "in, out, inout or '{'");
@@ -361,6 +361,7 @@ static NstStatus parse_arg(NstReader *q)
     NstBuffer *buffer = nst_kernel_buffer(q->kernel, id);
     buffer->access = (NstAccess)access;
     buffer->constant = constant;
+    buffer->streamed = streamed;
     buffer->origin = origin;
     (void)nst_read_take(q, ',');
     return NST_OK;

@@ -220,7 +220,8 @@ static void put_arg(Printer *p, NstBuf id)
     NstOrigin outer = p->origin;
     nst_text_add(p->text, "    ");
     put_origin(p, buffer->origin);
-    nst_text_add(p->text, "%s%s ", buffer->constant ? "const " : "", nst_access_text(buffer->access));
+    nst_text_add(p->text, "%s%s%s ", buffer->constant ? "const " : "", buffer->streamed ? "stream " : "",
+                 nst_access_text(buffer->access));
     put_buffer(p, id);
     nst_text_add(p->text, "\n");
     p->origin = outer;

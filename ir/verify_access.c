@@ -191,6 +191,9 @@ NstStatus nst_verify_args(NstVerifier *v)
         if (buffer->constant && buffer->access != NST_ACCESS_IN)
             return nst_verify_broken(v, 12, "constant argument '%s' is %s", buffer->name,
                                      nst_access_text(buffer->access));
+        if (buffer->streamed && buffer->access != NST_ACCESS_OUT)
+            return nst_verify_broken(v, 12, "streamed argument '%s' is %s", buffer->name,
+                                     nst_access_text(buffer->access));
         NST_TRY(nst_verify_buffer(v, buffer));
         v->buffer[k] = true;
     }

@@ -52,6 +52,9 @@ static const Case cases[] = {
     {"clamp", {61}, 0, true},
     {"turn", {32, 48}, 0, false},
     {"reindex", {3, 5}, 5, false},
+    {"stream", {5, 0}, 0, false},
+    {"stream", {5, 16}, 0, false},
+    {"stream", {3, 3}, 0, false},
 };
 
 static void check_all(const char *target)
