@@ -1,5 +1,6 @@
 /* import.c: the graph of a model: inputs and initialisers, then each node through its row of the table, then outputs. */
 #include "frontend/import_impl.h"
+#include "frontend/lower/sequence.h"
 
 typedef NstImport Import;
 
@@ -54,15 +55,15 @@ static NstStatus apply_declared(Import *m, const char *name, const NstDeclaredIn
     return NST_OK;
 }
 
-static NstStatus read_tensor_type(Import *m, const char *name, const Onnx__TypeProto *proto, NstType *type)
+static NstStatus read_tensor_type(Import *m, const char *name, const Onnx__TypeProto *proto, const NstDeclaredInput *by,
+                                  NstType *type)
 {
     NST_CHECK(m->ctx, proto && proto->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET, NST_E_MODEL,
               "input '%s': no type", name);
     NST_CHECK(m->ctx, proto->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE, NST_E_UNSUPPORTED,
-              "input '%s': sequences, optionals, maps and sparse tensors are not supported", name);
+              "input '%s': maps, sparse tensors and sequences of sequences are not supported", name);
     const Onnx__TypeProto__Tensor *t = proto->tensor_type;
     NstDtype dtype = nst_dtype_from_onnx(t->elem_type);
-    const NstDeclaredInput *by = declared(m, name);
     NstDim shape[NST_MAX_RANK];
     NST_CHECK(m->ctx, dtype != NST_DTYPE_NONE, NST_E_MODEL, "input '%s': element type %d, allowed: 1 to 26", name,
               t->elem_type);
@@ -130,6 +131,54 @@ static NstStatus apply_fixed(Import *m)
     return NST_OK;
 }
 
+/* A param under that name. */
+static NstStatus import_tensor(Import *m, const char *name, const Onnx__TypeProto *proto, const NstDeclaredInput *by,
+                               NstVal *value)
+{
+    NstType type;
+    NST_TRY(read_tensor_type(m, name, proto, by, &type));
+    *value = nst_build_param(m->b, nst_strdup(m->graph->arena, name), type);
+    return nst_build_status(m->b);
+}
+
+/* An input that is a sequence or optional: a param for each element that was declared. */
+static NstStatus import_parts(Import *m, const char *name, const Onnx__TypeProto *proto, NstVal *value)
+{
+    const NstDeclaredParts *by = NULL;
+    NstLower c = {.b = m->b,
+                  .arena = m->scratch,
+                  .model = m->model,
+                  .sizes = &m->sizes,
+                  .label = nst_format(m->scratch, "input '%s'", name)};
+    for (uint32_t k = 0; k < m->options->n_parts; k++)
+        if (strcmp(m->options->parts[k].name, name) == 0) by = &m->options->parts[k];
+    NST_CHECK(m->ctx, by, NST_E_UNSUPPORTED, "input '%s': a sequence or optional, whose elements must be declared",
+              name);
+    bool optional = proto->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
+    const Onnx__TypeProto *inner = optional ? proto->optional_type->elem_type : proto;
+    bool is_list = inner && inner->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    const Onnx__TypeProto *element = is_list ? inner->sequence_type->elem_type : inner;
+    NST_CHECK(m->ctx, element && element->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE, NST_E_UNSUPPORTED,
+              "input '%s': sequences of anything but tensors are not supported", name);
+    NST_CHECK(m->ctx, by->n <= 4096 && (by->n >= 0 || (optional && is_list)) && (is_list || by->n <= 1), NST_E_INVALID,
+              "input '%s': declared with %d elements", name, by->n);
+    NstVal *part = NST_NEW_ARRAY(m->scratch, NstVal, by->n > 0 ? by->n : 0);
+    for (int k = 0; k < by->n; k++)
+        NST_TRY(import_tensor(m, nst_format(m->scratch, "%s[%d]", name, k), element, &by->element[k], &part[k]));
+    NstDtype dtype = nst_dtype_from_onnx(element->tensor_type->elem_type);
+    if (is_list && by->n >= 0) *value = sequence_of(&c, dtype, by->n, part);
+    if (optional && is_list)
+        *value = parts_value(&c, NST_TYPE_OPTIONAL, dtype, by->n >= 0, value, by->n >= 0 ? "s" : "");
+    if (!is_list) *value = parts_value(&c, NST_TYPE_OPTIONAL, dtype, by->n, part, by->n ? "s" : "");
+    return nst_build_status(m->b);
+}
+
+static bool has_parts(const Onnx__TypeProto *proto)
+{
+    return proto && (proto->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ||
+                     proto->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE);
+}
+
 static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
 {
     NstScope initializers;
@@ -138,12 +187,13 @@ static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
         NST_TRY(nst_scope_define(m->ctx, &initializers, g->initializer[k]->name, (NstVal){0}, "an initializer"));
     for (size_t k = 0; k < g->n_input; k++) {
         const char *name = g->input[k]->name;
-        NstType type;
+        NstVal value = {0};
         NST_CHECK(m->ctx, name && *name, NST_E_MODEL, "graph: input %zu has no name", k);
         if (is_constant(m, &initializers, name)) continue; /* its default is its value */
-        NST_TRY(read_tensor_type(m, name, g->input[k]->type, &type));
-        NstVal value = nst_build_param(m->b, nst_strdup(m->graph->arena, name), type);
-        NST_TRY(nst_build_status(m->b));
+        if (has_parts(g->input[k]->type))
+            NST_TRY(import_parts(m, name, g->input[k]->type, &value));
+        else
+            NST_TRY(import_tensor(m, name, g->input[k]->type, declared(m, name), &value));
         NST_TRY(nst_scope_define(m->ctx, m->scope, name, value, "an input"));
     }
     for (uint32_t k = 0; k < m->options->n_overridable; k++)
@@ -161,6 +211,8 @@ static NstStatus check_declared_output(Import *m, const char *name, const Onnx__
     const Onnx__TypeProto__Tensor *t = proto->tensor_type;
     const NstType *type = nst_value_type(m->graph, value);
     NstDtype dtype = nst_dtype_from_onnx(t->elem_type);
+    NST_CHECK(m->ctx, type->kind == NST_TYPE_TENSOR, NST_E_MODEL,
+              "output '%s': declared as tensor, its nodes give none", name);
     NST_CHECK(m->ctx, t->elem_type == 0 || dtype == type->dtype, NST_E_MODEL,
               "output '%s': declared as %s, its nodes give %s", name, nst_dtype_info(dtype)->name,
               nst_dtype_info(type->dtype)->name);
@@ -191,20 +243,46 @@ NstStatus nst_import_find_outputs(Import *m, const Onnx__GraphProto *g, NstVal *
     return NST_OK;
 }
 
+/* The results of the graph, under their names; a sequence is one for each element. */
+typedef NST_VEC(NstVal) Values;
+typedef NST_VEC(const char *) Names;
+
+static NstStatus add_result(Import *m, NstLower *c, const char *name, NstVal value, Values *values, Names *names)
+{
+    if (!is_parts(c, value)) {
+        nst_vec_push(m->scratch, values, value);
+        nst_vec_push(m->graph->arena, names, nst_strdup(m->graph->arena, name));
+        return NST_OK;
+    }
+    Parts p = elements_of(c, value);
+    bool nested = p.n == 1 && p.kind == NST_TYPE_OPTIONAL && is_parts(c, p.at[0]); /* an optional sequence */
+    NST_TRY(nst_build_status(m->b));
+    for (int k = 0; k < p.n; k++)
+        NST_TRY(add_result(m, c, nested ? name : nst_format(m->scratch, "%s[%d]", name, k), p.at[k], values, names));
+    return NST_OK;
+}
+
 static NstStatus import_graph(Import *m)
 {
     const Onnx__GraphProto *g = m->model->proto->graph;
     NstVal *value = NST_NEW_ARRAY(m->scratch, NstVal, g->n_output);
-    const char **names = NST_NEW_ARRAY(m->graph->arena, const char *, g->n_output);
+    Values values = {0};
+    Names names = {0};
     NST_TRY(import_inputs(m, g));
     NST_TRY(nst_import_initializers(m, g));
     NST_TRY(nst_import_nodes(m, g->node, g->n_node));
     NST_TRY(nst_import_find_outputs(m, g, value));
     for (size_t k = 0; k < g->n_output; k++) {
-        names[k] = nst_strdup(m->graph->arena, g->output[k]->name);
-        NST_TRY(check_declared_output(m, names[k], g->output[k]->type, value[k]));
+        const char *name = g->output[k]->name;
+        NstLower c = {.b = m->b,
+                      .arena = m->scratch,
+                      .model = m->model,
+                      .sizes = &m->sizes,
+                      .label = nst_format(m->scratch, "output '%s'", name)};
+        NST_TRY(check_declared_output(m, name, g->output[k]->type, value[k]));
+        NST_TRY(add_result(m, &c, name, value[k], &values, &names));
     }
-    nst_build_results(m->b, (uint32_t)g->n_output, value, names);
+    nst_build_results(m->b, values.n, values.at, names.at);
     return nst_build_status(m->b);
 }
 

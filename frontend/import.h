@@ -11,6 +11,14 @@ typedef struct NstDeclaredInput {
     const int64_t *shape;
 } NstDeclaredInput;
 
+/* An input that is a sequence or an optional: how many elements it has (an optional 0 or 1), and their shapes.  An optional
+ * sequence with n = -1 is absent.  Its elements become inputs "name[0]", "name[1]"... */
+typedef struct NstDeclaredParts {
+    const char *name;
+    int n;
+    const NstDeclaredInput *element; /* n entries; names unused */
+} NstDeclaredParts;
+
 /* An input whose value the graph may depend on (axes, a permutation, sizes): it stays an input, but is taken for this value.
  * The caller runs such a graph only with it. */
 typedef struct NstFixedInput {
@@ -24,6 +32,8 @@ typedef struct NstImportOptions {
     uint32_t n_overridable;
     const NstDeclaredInput *input;
     uint32_t n_inputs;
+    const NstDeclaredParts *parts;
+    uint32_t n_parts;
     /* Set to the paths of the files of external data that were read [owned by arena]; may be NULL. */
     const char *const **external;
     uint32_t *n_external;
@@ -37,7 +47,8 @@ typedef struct NstImportOptions {
 
 /* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output
  * names, open dims as INPUT symbols named as in the model ("N"), or "image_d0" where it has no name; nodes carry the ONNX
- * node as origin.  options may be NULL.
+ * node as origin.  An output that is a sequence or optional becomes results "name[0]", "name[1]"...
+ * options may be NULL.
  * Owns: arena.  bytes are borrowed for the graph's life: large weights are views of them.
  * Errors: NST_E_PARSE (bytes), NST_E_MODEL, NST_E_SHAPE, NST_E_TYPE (the model breaks a rule), NST_E_UNSUPPORTED (operator,
  * version, IR version or opset not implemented), NST_E_LIMIT, NST_E_IO (external data); the text names node and value. */

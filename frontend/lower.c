@@ -174,9 +174,9 @@ Axes axes_from(int first, int last)
     return axes;
 }
 
-/* Notes the input that a value which had to be known comes from (through views and maps of one operand). */
-static void note_needed(NstLower *c, V v)
+void needs_value(NstLower *c, V v)
 {
+    if (v.i == 0) return;
     const NstNode *node = nst_value_node(c->b->graph, v);
     while (node->prim != NST_PRIM_PARAM && node->n_in == 1 && node->in[0].i)
         node = nst_value_node(c->b->graph, node->in[0]);
@@ -193,7 +193,7 @@ const int64_t *const_ints(NstLower *c, int k, const char *what, int *n)
     for (int j = 0; j < is.n; j++)
         if (!known(c, is.dim[j], &ints[j])) is.n = -1;
     if (is.n >= 0) return *n = is.n, ints;
-    note_needed(c, in(c, k));
+    needs_value(c, in(c, k));
     fail(c, NST_E_UNSUPPORTED, "%s is computed at run time: not supported, allowed: a constant", what);
     return NULL;
 }
@@ -211,7 +211,7 @@ const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
     int64_t count;
     if (rank(c, in(c, k)) > 1 || !known(c, product(c, in(c, k), 0, rank(c, in(c, k))), &count) ||
         count > NST_MAX_RANK) {
-        note_needed(c, in(c, k));
+        needs_value(c, in(c, k));
         fail(c, NST_E_UNSUPPORTED, "the number of entries of %s is not known: not supported", what);
         return NULL;
     }

@@ -108,6 +108,8 @@ int norm_axis(NstLower *c, int64_t axis, int rank, bool inclusive);
 Axes axes_of(NstLower *c, const int64_t *axis, int n, int rank);
 Axes axes_from(int first, int last); /* first..last-1 */
 bool has_axis(const Axes *axes, int axis);
+/* Notes the input that a value which has to be known comes from (through views and maps of one operand). */
+void needs_value(NstLower *c, V v);
 /* The constant integers of input k (that must be constant: what says so in messages); n = -1 if absent. */
 const int64_t *const_ints(NstLower *c, int k, const char *what, int *n);
 /* The elements of input k as sizes: constants, what Shape made, or read at run time (then at least lo). n = -1: absent. */

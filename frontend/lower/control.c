@@ -1,7 +1,12 @@
-/* control.c: if, loop and scan. */
-#include "frontend/lower.h"
+/* control.c: if, loop and scan.
+ *
+ * A loop that carries sequences is imported step by step where the number of steps is known; else its steps may only add one
+ * element each, which the loop then stacks like a scan. */
+#include "frontend/lower/sequence.h"
 
-#define MAX_STATES 64
+#define MAX_STATES   64
+#define MAX_LEAVES   256  /* tensors in what branches give */
+#define MAX_UNROLLED 1024 /* steps of a loop that is imported step by step */
 
 static V scalar(NstLower *c, V x)
 {
@@ -15,31 +20,52 @@ static bool known_flag(NstLower *c, V x, int64_t *value)
     return is.n == 1 && known(c, is.dim[0], value);
 }
 
+/* The graph in an attribute in a region of its own.  x: its outputs; leaf: the tensors in them. */
+static NstRegionId branch_region(NstLower *c, const char *attr, int n, V *x, V *leaf, int *n_leaves)
+{
+    Inner inner;
+    enter(c, &inner);
+    graph(c, attr, 0, NULL, n, x);
+    *n_leaves = 0;
+    for (int k = 0; k < n && !failed(c); k++) *n_leaves += count_leaves(c, x[k]);
+    if (*n_leaves > MAX_LEAVES) fail(c, NST_E_LIMIT, "%d tensors in sequences, allowed: %d", *n_leaves, MAX_LEAVES);
+    V *end = leaf;
+    for (int k = 0; k < n && !failed(c); k++) end = put_leaves(c, x[k], end);
+    return leave(c, &inner, failed(c) ? 0 : *n_leaves, leaf);
+}
+
+/* What two branches give for one output must be alike. */
+static void check_alike(NstLower *c, int k, V condition, V a, V b)
+{
+    if (failed(c)) return;
+    if (!same_structure(c, a, b)) {
+        needs_value(c, condition);
+        fail(c, NST_E_UNSUPPORTED,
+             "output %d is a sequence or optional of another length in each branch: not supported", k);
+    } else if (!is_parts(c, a) && rank(c, a) != rank(c, b)) {
+        needs_value(c, condition);
+        fail(c, NST_E_UNSUPPORTED, "output %d has rank %d or %d: not supported", k, rank(c, a), rank(c, b));
+    }
+}
+
 LOWER(branch)
 {
     int64_t chosen;
-    V x[MAX_STATES], condition = scalar(c, in(c, 0));
-    int n = c->n_outs;
+    V x[2][MAX_STATES], leaf[2][MAX_LEAVES], made[MAX_LEAVES] = {{0}}, condition = scalar(c, in(c, 0));
+    int n = c->n_outs, n_leaves[2] = {0};
     if (n > MAX_STATES) fail(c, NST_E_LIMIT, "%d outputs, allowed: at most %d", n, MAX_STATES);
     if (failed(c)) return;
     if (known_flag(c, condition, &chosen)) {
         graph(c, chosen ? "then_branch" : "else_branch", 0, NULL, n, c->outs);
         return;
     }
-    Inner inner;
     NstRegionId region[2];
-    int ranks[MAX_STATES];
-    for (int k = 0; k < 2; k++) {
-        enter(c, &inner);
-        graph(c, k == 0 ? "then_branch" : "else_branch", 0, NULL, n, x);
-        for (int j = 0; j < n; j++) {
-            if (k == 1 && ranks[j] != rank(c, x[j]))
-                fail(c, NST_E_UNSUPPORTED, "output %d has rank %d or %d: not supported", j, ranks[j], rank(c, x[j]));
-            ranks[j] = rank(c, x[j]);
-        }
-        region[k] = leave(c, &inner, n, x);
-    }
-    if (!failed(c)) (void)nst_build_if(c->b, condition, region[0], region[1], c->outs, (uint32_t)n);
+    for (int k = 0; k < 2; k++)
+        region[k] = branch_region(c, k == 0 ? "then_branch" : "else_branch", n, x[k], leaf[k], &n_leaves[k]);
+    for (int j = 0; j < n; j++) check_alike(c, j, condition, x[0][j], x[1][j]);
+    if (failed(c) || nst_build_if(c->b, condition, region[0], region[1], made, (uint32_t)n_leaves[0]) != NST_OK) return;
+    const V *next = made;
+    for (int k = 0; k < n; k++) out(c, k, with_leaves(c, x[0][k], &next));
 }
 
 /* States keep their types: what changes its shape from step to step is not supported yet. */
@@ -66,32 +92,159 @@ static V trips_of(NstLower *c, V trips)
     return is.n == 1 ? size_value(c, is.dim[0]) : trips;
 }
 
+/* Whether the loop's states have sequences in them. */
+static bool carries_parts(NstLower *c, int states)
+{
+    for (int k = 0; k < states; k++)
+        if (is_parts(c, in(c, k + 2))) return true;
+    return false;
+}
+
+/* x, as an optional if the state was one at first (a body may take an optional and give what is in it). */
+static V as_optional_like(NstLower *c, V first, V x)
+{
+    bool wraps = is_parts(c, first) && parts_of(c, first).kind == NST_TYPE_OPTIONAL;
+    if (!wraps || (is_parts(c, x) && parts_of(c, x).kind == NST_TYPE_OPTIONAL)) return x;
+    return parts_value(c, NST_TYPE_OPTIONAL, parts_of(c, first).dtype, 1, &x, (char[]){PART_ONE, '\0'});
+}
+
+/* The iterations one after the other, where how many there are is known.  A condition must be known in each. */
+static void unroll(NstLower *c, int states, int scans, int64_t trips)
+{
+    V from[MAX_STATES + 2], to[2 * MAX_STATES + 1], condition = scalar(c, in(c, 1));
+    int64_t t = 0, go = 1, room = trips < MAX_UNROLLED ? trips : MAX_UNROLLED;
+    V *scan = NST_NEW_ARRAY(c->arena, V, room * scans);
+    for (int k = 0; k < states; k++) to[k + 1] = in(c, k + 2);
+    for (; t < trips && !failed(c); t++) {
+        if (condition.i && !known_flag(c, condition, &go)) {
+            needs_value(c, condition);
+            fail(c, NST_E_UNSUPPORTED,
+                 "a loop that carries sequences with a condition computed at run time: not supported");
+        }
+        if (!go) break;
+        if (t == MAX_UNROLLED)
+            fail(c, NST_E_LIMIT, "a loop that carries sequences runs more than %d times", MAX_UNROLLED);
+        if (failed(c)) return;
+        from[0] = nst_build_const(c->b, NST_I64, 0, NULL, &t);
+        from[1] = condition.i ? condition : number(c, NST_BOOL, 1);
+        for (int k = 0; k < states; k++) from[k + 2] = as_optional_like(c, in(c, k + 2), to[k + 1]);
+        graph(c, "body", states + 2, from, 1 + states + scans, to);
+        if (failed(c)) return;
+        if (has(c, 1)) condition = scalar(c, to[0]);
+        for (int k = 0; k < scans; k++) scan[k * room + t] = insert_axis(c, to[states + 1 + k], 0);
+    }
+    for (int k = 0; k < states; k++) out(c, k, to[k + 1]);
+    for (int k = 0; k < scans && states + k < c->n_outs; k++) {
+        if (t == 0) fail(c, NST_E_UNSUPPORTED, "scan outputs of a loop that carries sequences and does not run");
+        if (!failed(c)) out(c, states + k, concat(c, (int)t, scan + k * room, 0));
+    }
+}
+
+/* What the body is given for a state: a sequence shows nothing of what it has, as that changes from step to step. */
+static V state_param(NstLower *c, V from)
+{
+    if (!is_parts(c, from)) return param(c, "state", type(c, from));
+    Parts p = parts_of(c, from);
+    V before = number(c, NST_BOOL, 0);
+    if (p.kind != NST_TYPE_SEQUENCE) fail(c, NST_E_UNSUPPORTED, "an optional carried by a loop is not supported");
+    return parts_value(c, p.kind, p.dtype, 1, &before, (char[]){PART_BEFORE, '\0'});
+}
+
+/* The one element that a step adds at the end of a sequence, none if it adds nothing. */
+static V added(NstLower *c, int k, V from, V to)
+{
+    Parts a = parts_of(c, from), b = parts_of(c, to);
+    if (failed(c) || (b.n == 1 && b.at[0].i == a.at[0].i)) return (V){0};
+    if (b.n != 2 || b.at[0].i != a.at[0].i || b.how[1] != PART_ONE)
+        return fail(c, NST_E_UNSUPPORTED,
+                    "state %d is a sequence to which a step does more than adding one element: not supported where the "
+                    "number of steps is not known",
+                    k);
+    return b.at[1];
+}
+
+/* The sequence after the loop: what it had, and the elements of the steps. */
+static V with_added(NstLower *c, V from, V steps)
+{
+    Parts p = parts_of(c, from);
+    V *part = NST_NEW_ARRAY(c->arena, V, p.n + 1);
+    for (int k = 0; k < p.n && !failed(c); k++) part[k] = p.at[k];
+    part[p.n] = steps;
+    return parts_value(c, p.kind, p.dtype, p.n + 1, part, nst_format(c->arena, "%s%c", p.n ? p.how : "", PART_STACK));
+}
+
+/* A loop while it is built: its tensor states come first, then scans, then what steps add to sequences. */
+typedef struct LoopParts {
+    int states, scans;
+    V from[MAX_STATES + 2], to[2 * MAX_STATES + 1];
+    V result[3 * MAX_STATES + 1];
+    int n_results, tensors;
+    V start[MAX_STATES];   /* of tensor states */
+    bool adds[MAX_STATES]; /* whether a sequence grows */
+} LoopParts;
+
+static NstRegionId loop_region(NstLower *c, LoopParts *l, bool *always)
+{
+    Inner inner;
+    V tensor_from[MAX_STATES], tensor_to[MAX_STATES];
+    int64_t go;
+    enter(c, &inner);
+    l->from[0] = param(c, "iteration", &index_type);
+    l->from[1] = param(c, "condition", &flag_type);
+    for (int k = 0; k < l->states; k++) l->from[k + 2] = state_param(c, in(c, k + 2));
+    graph(c, "body", l->states + 2, l->from, 1 + l->states + l->scans, l->to);
+    if (!failed(c)) l->result[l->n_results++] = scalar(c, l->to[0]);
+    for (int k = 0; k < l->states && !failed(c); k++) {
+        if (is_parts(c, l->from[k + 2])) continue;
+        tensor_from[l->tensors] = l->from[k + 2];
+        tensor_to[l->tensors] = l->result[l->n_results++] = l->to[k + 1];
+        l->start[l->tensors++] = in(c, k + 2);
+    }
+    check_states(c, l->tensors, tensor_from, tensor_to);
+    for (int k = 0; k < l->scans && !failed(c); k++) l->result[l->n_results++] = l->to[l->states + 1 + k];
+    for (int k = 0; k < l->states && !failed(c); k++) {
+        V more = is_parts(c, l->from[k + 2]) ? added(c, k, l->from[k + 2], l->to[k + 1]) : (V){0};
+        l->adds[k] = more.i != 0;
+        if (more.i) l->result[l->n_results++] = more;
+    }
+    *always = !failed(c) && (l->result[0].i == l->from[1].i || (known_flag(c, l->result[0], &go) && go));
+    return leave(c, &inner, l->n_results, l->result);
+}
+
 /* Body parameters: iteration, condition, states; results: condition, states, scans. */
 LOWER(loop)
 {
     int states = c->n_ins > 2 ? c->n_ins - 2 : 0, results = graph_outputs(c, "body"), scans = results - 1 - states;
-    V from[MAX_STATES + 2], to[2 * MAX_STATES + 1], condition = scalar(c, in(c, 1)), made[2 * MAX_STATES];
-    int64_t go;
+    V condition = scalar(c, in(c, 1)), made[3 * MAX_STATES] = {{0}};
+    int64_t go = 1, count = 0;
+    bool always, carries = carries_parts(c, states);
     if (states > MAX_STATES || scans > MAX_STATES || scans < 0 || c->n_outs > states + scans)
         fail(c, NST_E_MODEL, "%d states, %d results of the body and %d outputs do not fit together", states, results,
              c->n_outs);
     if (failed(c)) return;
-    Inner inner;
-    enter(c, &inner);
-    from[0] = param(c, "iteration", &index_type);
-    from[1] = param(c, "condition", &flag_type);
-    for (int k = 0; k < states; k++) from[k + 2] = param(c, "state", type(c, in(c, k + 2)));
-    graph(c, "body", states + 2, from, results, to);
-    if (!failed(c)) to[0] = scalar(c, to[0]);
-    check_states(c, states, from + 2, to + 1);
-    bool always = to[0].i == from[1].i || (known_flag(c, to[0], &go) && go);
-    NstRegionId region = leave(c, &inner, results, to);
-    if (always && known_flag(c, condition, &go) && go) condition = (V){0};
     V trips = trips_of(c, scalar(c, in(c, 0)));
-    if (failed(c)) return;
-    (void)nst_build_loop(c->b, trips, condition, (uint32_t)states, c->ins + 2, region, made,
-                         (uint32_t)(states + scans));
-    for (int k = 0; k < c->n_outs; k++) out(c, k, made[k]);
+    NstShapeValue n_trips = trips.i && !failed(c) ? nst_shape_value(c->sizes, trips) : (NstShapeValue){-1, NULL};
+    bool counted = n_trips.n == 1 && known(c, n_trips.dim[0], &count);
+    if (carries && counted && (!condition.i || known_flag(c, condition, &go))) {
+        unroll(c, states, scans, go ? count : 0);
+        return;
+    }
+    LoopParts *l = NST_NEW(c->arena, LoopParts);
+    l->states = states;
+    l->scans = scans;
+    NstRegionId region = loop_region(c, l, &always);
+    if (failed(c) && carries) needs_value(c, counted ? condition : trips);
+    if (always && known_flag(c, condition, &go) && go) condition = (V){0};
+    if (failed(c) || nst_build_loop(c->b, trips, condition, (uint32_t)l->tensors, l->start, region, made,
+                                    (uint32_t)l->n_results - 1) != NST_OK)
+        return;
+    int tensor = 0, more = l->tensors + scans;
+    for (int k = 0; k < states; k++) {
+        V from = in(c, k + 2);
+        bool parts = is_parts(c, from);
+        out(c, k, !parts ? made[tensor++] : l->adds[k] ? with_added(c, from, made[more++]) : from);
+    }
+    for (int k = 0; k < scans; k++) out(c, states + k, made[l->tensors + k]);
 }
 
 /* Entry k of a list of axes or directions, 0 if there is no list. */

@@ -31,25 +31,61 @@ static const char *known_text = "";
 
 /* --- files ----------------------------------------------------------------------------------------------------- */
 
-/* A tensor of a .pb file; false if there is no such file. */
-static bool read_tensor(NstCtx *ctx, const char *path, NstTensorValue *value, NstStatus *status)
+/* What a .pb file holds: a tensor, or the elements of a sequence or optional (n = -1: an empty optional). */
+typedef struct FileValue {
+    const char *name;
+    bool is_parts;
+    int n;
+    NstTensorValue at[MAX_VALUES];
+} FileValue;
+
+static NstStatus convert_tensor(NstCtx *ctx, NstOnnxModel *model, const Onnx__TensorProto *proto, const char *path,
+                                NstTensorValue *value)
+{
+    NstWeight w;
+    NST_TRY(nst_weight_read(ctx, model, proto, path, &w));
+    *value = (NstTensorValue){.dtype = w.dtype, .rank = w.rank, .bytes = w.bytes};
+    value->data = nst_copy(ctx->arena, w.data, w.bytes);
+    memcpy(value->shape, w.shape, sizeof w.shape);
+    return NST_OK;
+}
+
+static NstStatus convert_sequence(NstCtx *ctx, NstOnnxModel *model, const Onnx__SequenceProto *proto, const char *path,
+                                  FileValue *value)
+{
+    NST_CHECK(ctx, proto->n_tensor_values <= MAX_VALUES, NST_E_UNSUPPORTED, "%s: many elements", path);
+    value->n = (int)proto->n_tensor_values;
+    for (int k = 0; k < value->n; k++)
+        NST_TRY(convert_tensor(ctx, model, proto->tensor_values[k], path, &value->at[k]));
+    return NST_OK;
+}
+
+/* Reads a file as the type of a graph's input or output says.  *found: whether there is such a file. */
+static NstStatus read_value(NstCtx *ctx, const char *path, const Onnx__ValueInfoProto *info, FileValue *value,
+                            bool *found)
 {
     char *bytes;
     size_t n;
     ProtobufCMessage *message;
-    NstWeight w;
-    if (nst_os_read_file(ctx, ctx->arena, path, MAX_FILE, &bytes, &n) != NST_OK) {
-        nst_ctx_clear(ctx);
-        return false;
-    }
+    bool optional = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
+    bool sequence = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    *value = (FileValue){.name = info->name, .is_parts = optional || sequence, .n = 1};
+    *found = nst_os_read_file(ctx, ctx->arena, path, MAX_FILE, &bytes, &n) == NST_OK;
+    if (!*found) return nst_ctx_clear(ctx), NST_OK;
     NstOnnxModel model = {.arena = ctx->arena, .bytes = (unsigned char *)bytes, .n = n};
-    *status = nst_wire_unpack(ctx, ctx->arena, &onnx__tensor_proto__descriptor, "tensor", bytes, n, &message);
-    if (*status == NST_OK) *status = nst_weight_read(ctx, &model, (Onnx__TensorProto *)message, path, &w);
-    if (*status != NST_OK) return true;
-    *value = (NstTensorValue){.dtype = w.dtype, .rank = w.rank, .bytes = w.bytes};
-    value->data = nst_copy(ctx->arena, w.data, w.bytes);
-    memcpy(value->shape, w.shape, sizeof w.shape);
-    return true;
+    const ProtobufCMessageDescriptor *kind = optional   ? &onnx__optional_proto__descriptor
+                                             : sequence ? &onnx__sequence_proto__descriptor
+                                                        : &onnx__tensor_proto__descriptor;
+    NST_TRY(nst_wire_unpack(ctx, ctx->arena, kind, "value", bytes, n, &message));
+    if (sequence) return convert_sequence(ctx, &model, (Onnx__SequenceProto *)message, path, value);
+    if (!optional) return convert_tensor(ctx, &model, (Onnx__TensorProto *)message, path, &value->at[0]);
+    const Onnx__OptionalProto *o = (Onnx__OptionalProto *)message;
+    if (o->sequence_value) return convert_sequence(ctx, &model, o->sequence_value, path, value);
+    const Onnx__TypeProto *item = info->type->optional_type->elem_type;
+    value->n = item && item->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? -1 : 0;
+    if (o->tensor_value) NST_TRY(convert_tensor(ctx, &model, o->tensor_value, path, &value->at[0]));
+    value->n += o->tensor_value != NULL;
+    return NST_OK;
 }
 
 /* --- comparison ------------------------------------------------------------------------------------------------ */
@@ -106,59 +142,95 @@ static bool is_known(const char *name)
     return false;
 }
 
-static NstStatus run_data_set(NstCtx *ctx, Case *c, const NstGraph *graph, int set)
+/* The values of a data set for the model's inputs (outputs). */
+static NstStatus read_values(NstCtx *ctx, const Case *c, int set, const Onnx__GraphProto *g, bool inputs,
+                             FileValue *value, int *n)
 {
-    NstTensorValue in[MAX_VALUES], out[MAX_VALUES], wanted;
-    NstStatus status;
-    const NstRegion *region = nst_graph_region(graph, NST_GRAPH_REGION);
-    uint32_t n = 0;
-    NST_CHECK(ctx, region->params.n <= MAX_VALUES && region->results.n <= MAX_VALUES, NST_E_UNSUPPORTED, "many values");
-    for (; n < region->params.n; n++) {
-        const char *path = nst_format(ctx->arena, "%s/test_data_set_%d/input_%u.pb", c->path, set, n);
-        NST_CHECK(ctx, read_tensor(ctx, path, &in[n], &status), NST_E_INVALID, "no file %s", path);
-        NST_TRY(status);
-    }
-    NST_TRY(nst_graph_interpret(ctx, ctx->arena, graph, in, n, true, NULL, out));
-    for (uint32_t k = 0; k < region->results.n; k++) {
-        const char *path = nst_format(ctx->arena, "%s/test_data_set_%d/output_%u.pb", c->path, set, k);
-        NST_CHECK(ctx, read_tensor(ctx, path, &wanted, &status), NST_E_INVALID, "no file %s", path);
-        NST_TRY(status);
-        if (!equal_values(&out[k], &wanted, (int)k, c->why)) c->verdict = FAILED;
+    size_t count = inputs ? g->n_input : g->n_output;
+    int file = 0;
+    NST_CHECK(ctx, count <= MAX_VALUES, NST_E_UNSUPPORTED, "many values");
+    *n = 0;
+    for (size_t k = 0; k < count; k++) {
+        const Onnx__ValueInfoProto *info = inputs ? g->input[k] : g->output[k];
+        bool found, constant = false;
+        for (size_t j = 0; inputs && j < g->n_initializer; j++)
+            constant = constant || strcmp(g->initializer[j]->name, info->name) == 0;
+        if (constant) continue;
+        const char *path =
+            nst_format(ctx->arena, "%s/test_data_set_%d/%s_%d.pb", c->path, set, inputs ? "input" : "output", file++);
+        NST_TRY(read_value(ctx, path, info, &value[*n], &found));
+        NST_CHECK(ctx, found, NST_E_INVALID, "no file %s", path);
+        ++*n;
     }
     return NST_OK;
 }
 
-/* The number of a model's input, as the files count them; -1 if there is none of that name. */
-static int input_number(NstCtx *ctx, const char *bytes, size_t n, const char *name)
-{
-    NstOnnxModel *model;
-    if (nst_onnx_read(ctx, ctx->arena, ctx->arena, bytes, n, NULL, &model) != NST_OK) return -1;
-    for (size_t k = 0; k < model->proto->graph->n_input; k++)
-        if (strcmp(model->proto->graph->input[k]->name, name) == 0) return (int)k;
-    return -1;
-}
-
 /* Imports; where the value of an input decides about the graph's structure, with that value. */
-static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size_t n, NstGraph **graph)
+static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size_t n, const FileValue *in, int n_in,
+                             NstGraph **graph)
 {
     NstFixedInput fixed[8];
+    NstDeclaredParts parts[MAX_VALUES];
     const char *needs;
-    NstImportOptions options = {.folder = c->path, .fixed = fixed, .needs = &needs};
+    NstImportOptions options = {.folder = c->path, .fixed = fixed, .needs = &needs, .parts = parts};
+    for (int k = 0; k < n_in; k++) {
+        if (!in[k].is_parts) continue;
+        NstDeclaredInput *element = NST_NEW_ARRAY(ctx->arena, NstDeclaredInput, MAX_VALUES);
+        for (int j = 0; j < in[k].n; j++) element[j] = (NstDeclaredInput){NULL, in[k].at[j].rank, in[k].at[j].shape};
+        parts[options.n_parts++] = (NstDeclaredParts){in[k].name, in[k].n, element};
+    }
     for (;;) {
         NstStatus status = nst_import_onnx(ctx, ctx->arena, bytes, n, &options, graph);
         if (status != NST_E_UNSUPPORTED || !needs || options.n_fixed == 8) return status;
-        NstFixedInput *next = &fixed[options.n_fixed];
-        next->name = needs;
         for (uint32_t k = 0; k < options.n_fixed; k++)
             if (strcmp(fixed[k].name, needs) == 0) return status;
-        int number = input_number(ctx, bytes, n, needs);
-        const char *path = nst_format(ctx->arena, "%s/test_data_set_0/input_%d.pb", c->path, number);
-        NstStatus read;
-        NstCtx own = *ctx; /* keeps the error, should there be no value */
+        int at = 0;
+        while (at < n_in && (in[at].is_parts || strcmp(in[at].name, needs) != 0)) at++;
+        if (at == n_in) return status;
         nst_ctx_clear(ctx);
-        if (!read_tensor(ctx, path, &next->value, &read) || read != NST_OK) return *ctx = own, status;
-        options.n_fixed++;
+        fixed[options.n_fixed++] = (NstFixedInput){needs, in[at].at[0]};
     }
+}
+
+/* The results that belong to an output: its own, or one for each element. */
+static uint32_t results_of(NstCtx *ctx, const NstGraph *graph, const FileValue *wanted, uint32_t from)
+{
+    uint32_t n = 0, all = nst_graph_region(graph, NST_GRAPH_REGION)->results.n;
+    for (; from + n < all && wanted->is_parts; n++) {
+        const char *name = graph->result_names.at[from + n];
+        if (strcmp(name, nst_format(ctx->arena, "%s[%u]", wanted->name, n)) != 0) break;
+    }
+    return wanted->is_parts ? n : 1;
+}
+
+static NstStatus run_data_set(NstCtx *ctx, Case *c, const char *bytes, size_t n, const Onnx__GraphProto *g, int set)
+{
+    FileValue *in = NST_NEW_ARRAY(ctx->arena, FileValue, MAX_VALUES),
+              *wanted = NST_NEW_ARRAY(ctx->arena, FileValue, MAX_VALUES);
+    NstTensorValue value[4 * MAX_VALUES], out[4 * MAX_VALUES];
+    int n_in, n_wanted;
+    uint32_t n_values = 0, at = 0;
+    NstGraph *graph;
+    NST_TRY(read_values(ctx, c, set, g, true, in, &n_in));
+    NST_TRY(import_case(ctx, c, bytes, n, in, n_in, &graph));
+    for (int k = 0; k < n_in; k++)
+        for (int j = 0; j < in[k].n && n_values < 4 * MAX_VALUES; j++) value[n_values++] = in[k].at[j];
+    const NstRegion *region = nst_graph_region(graph, NST_GRAPH_REGION);
+    NST_CHECK(ctx, region->results.n <= 4 * MAX_VALUES && n_values < 4 * MAX_VALUES, NST_E_UNSUPPORTED, "many values");
+    NST_TRY(nst_graph_interpret(ctx, ctx->arena, graph, value, n_values, true, NULL, out));
+    NST_TRY(read_values(ctx, c, set, g, false, wanted, &n_wanted));
+    for (int k = 0; k < n_wanted; k++) {
+        uint32_t count = results_of(ctx, graph, &wanted[k], at);
+        int elements = wanted[k].n < 0 ? 0 : wanted[k].n;
+        if (count != (uint32_t)elements) {
+            snprintf(c->why, NST_ERROR_TEXT, "output %d: %u elements, expected %d", k, count, elements);
+            c->verdict = FAILED;
+        }
+        for (uint32_t j = 0; j < count && j < (uint32_t)elements; j++)
+            if (!equal_values(&out[at + j], &wanted[k].at[j], k, c->why)) c->verdict = FAILED;
+        at += count;
+    }
+    return NST_OK;
 }
 
 static NstStatus run_case(NstCtx *ctx, void *arg)
@@ -166,14 +238,14 @@ static NstStatus run_case(NstCtx *ctx, void *arg)
     Case *c = arg;
     char *bytes;
     size_t n;
-    NstGraph *graph;
+    NstOnnxModel *model;
     NST_TRY(nst_os_read_file(ctx, ctx->arena, nst_format(ctx->arena, "%s/model.onnx", c->path), MAX_FILE, &bytes, &n));
-    NST_TRY(import_case(ctx, c, bytes, n, &graph));
+    NST_TRY(nst_onnx_read(ctx, ctx->arena, ctx->arena, bytes, n, NULL, &model));
     for (int set = 0;; set++) {
         DIR *folder = opendir(nst_format(ctx->arena, "%s/test_data_set_%d", c->path, set));
         if (!folder) return NST_OK;
         closedir(folder);
-        NST_TRY(run_data_set(ctx, c, graph, set));
+        NST_TRY(run_data_set(ctx, c, bytes, n, model->proto->graph, set));
     }
 }
 
