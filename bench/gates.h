@@ -34,6 +34,7 @@ typedef struct NstGates {
     NstCtx ctx; /* rows and what lives as long */
     bool quick, smoke;
     uint64_t seed;     /* of the shapes drawn near a row's */
+    const char *row;   /* only convolutions whose names hold it; NULL: all */
     const char *build; /* folder of the build tree's programs */
     NstTarget host;
     NstPeak peak;     /* the widest FMA of this CPU */

@@ -6,6 +6,7 @@
 #include "bench/gates.h"
 
 #include <math.h>
+#include <string.h>
 
 #define NEAR       8
 #define NEAR_SHARE 0.85
@@ -172,6 +173,8 @@ static void measure_near(const Convolution *row)
         v.f = nst_gates_near(&state, row->f);
         v.size = nst_gates_near(&state, row->size);
         if (!nst_gates_try(g, name, measure, &v)) return;
+        fprintf(stderr, "    %lld->%lld at %lld: %.4g %s, %s\n", (long long)v.c, (long long)v.f, (long long)v.size,
+                v.copy ? 100 * v.share : v.share, v.copy ? "% of the copy" : "GOP/s", v.facts);
         if (v.share >= worst) continue;
         worst = v.share;
         snprintf(note, sizeof note, "worst %lld->%lld at %lld; seed %llu", (long long)v.c, (long long)v.f,
@@ -182,6 +185,7 @@ static void measure_near(const Convolution *row)
 
 static void row(NstGates *g, const char *name, Convolution v)
 {
+    if (g->row && !strstr(name, g->row)) return;
     v.g = g;
     v.name = name;
     if (v.stride == 0) v.stride = 1;

@@ -1,6 +1,7 @@
 /* gates_main.c: the program of bench/gates.
  *
- * gates [--quick] [--smoke] [--only SUBJECT] [--seed N] [--build FOLDER] [--evidence FILE --commit TEXT]
+ * gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N] [--build FOLDER] [--evidence FILE --commit TEXT]
+ * --row: of the convolutions only those whose names hold the text.
  * Prints a table; exit status 1 if a row is unmet, 2 for bad usage. */
 #include "bench/gates.h"
 
@@ -91,8 +92,8 @@ static int write_evidence(const NstGates *g, const Options *o)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: gates [--quick] [--smoke] [--only SUBJECT] [--seed N] [--build FOLDER]"
-                    " [--evidence FILE --commit TEXT]\nsubjects:");
+    fprintf(stderr, "usage: gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N]"
+                    " [--build FOLDER] [--evidence FILE --commit TEXT]\nsubjects:");
     for (size_t k = 0; k < N_SUBJECTS; k++) fprintf(stderr, " %s", subjects[k].name);
     fprintf(stderr, "\n");
     return 2;
@@ -109,6 +110,7 @@ static bool read_options(int n, char **words, NstGates *g, Options *o)
         }
         if (k + 1 == n) return false;
         if (strcmp(word, "--only") == 0) text = &o->only;
+        if (strcmp(word, "--row") == 0) text = &g->row;
         if (strcmp(word, "--build") == 0) text = &g->build;
         if (strcmp(word, "--evidence") == 0) text = &o->evidence;
         if (strcmp(word, "--commit") == 0) text = &o->commit;
