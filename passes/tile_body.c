@@ -1,0 +1,356 @@
+/* tile_body.c: one register tile: its states, the reduction over them, the stores.
+ *
+ * Guards over the reduction (padding of a window) tighten the reduction's loops where they involve one reduction axis and
+ * bound variables; where they involve the tile's rows, tiles at the border stand at constant positions and have the
+ * reduction axis unrolled, so that every tap is known to count or not; what cannot be known becomes an if. */
+#include "passes/tiler.h"
+
+#define MAX_UNROLLED_TAPS 11 /* widest window whose taps are written out at a border */
+
+static bool is_bound(void *arg, NstSym sym)
+{
+    NstTiler *t = arg;
+    return sym.i < t->n_bound ? t->bound[sym.i] : true;
+}
+
+/* What a loop over the lanes of one vector of the tile binds. */
+typedef struct Lanes {
+    NstBlock *body;
+    NstDim index[3]; /* of the state tile */
+} Lanes;
+
+/* Opens loops v (vectors, unrolled) and l (lanes) for row `i` of the tile and binds the column axis. */
+static Lanes open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim i, bool masked)
+{
+    int64_t lanes = t->s->lanes;
+    Lanes open = {.index = {i}};
+    block = nst_writer_loop(t->w, block, "v", nst_tiler_const(t, 0), nst_tiler_const(t, tile->vectors), 1,
+                            NST_FOR_UNROLL, 0, &open.index[1]);
+    NstDim base = nst_dim_add(t->dims, tile->col, nst_dim_mul_const(t->dims, open.index[1], lanes));
+    NstDim end = nst_tiler_const(t, lanes);
+    if (masked)
+        end = nst_dim_min(t->dims, end, nst_dim_sub(t->dims, nst_writer_dim(t->w, nst_tiler_col_axis(t).extent), base));
+    open.body = nst_writer_loop(t->w, block, "l", nst_tiler_const(t, 0), end, 1, NST_FOR_VECTOR, lanes, &open.index[2]);
+    nst_writer_bind(t->w, nst_tiler_col_axis(t).var, nst_dim_add(t->dims, base, open.index[2]));
+    return open;
+}
+
+/* Opens the unrolled loop over the tile's rows but those left out, and binds the row axis. */
+static NstBlock *open_rows_between(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstRowsLeftOut left_out,
+                                   NstDim *i)
+{
+    int end = tile->rows - left_out.last;
+    *i = nst_tiler_const(t, left_out.first);
+    if (end - left_out.first > 1)
+        block = nst_writer_loop(t->w, block, "i", nst_tiler_const(t, left_out.first), nst_tiler_const(t, end), 1,
+                                NST_FOR_UNROLL, 0, i);
+    if (t->s->row_axis >= 0) nst_writer_bind(t->w, nst_tiler_row_axis(t).var, nst_dim_add(t->dims, tile->row, *i));
+    return block;
+}
+
+static NstBlock *open_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim *i)
+{
+    return open_rows_between(t, block, tile, (NstRowsLeftOut){0, 0}, i);
+}
+
+static void bind_states(NstTiler *t, const NstDim *index)
+{
+    t->w->n_states = t->nest->n_states;
+    for (uint32_t k = 0; k < t->nest->n_states; k++)
+        t->w->state[k] = nst_expr_load(t->w->module->exprs, t->nest->state[k].dtype, t->state[k], index, 3);
+}
+
+static void store_states(NstTiler *t, NstBlock *block, const NstDim *index, const NstExpr *value)
+{
+    NstStoreTarget *target = NST_NEW_ARRAY(t->w->kernel->arena, NstStoreTarget, t->nest->n_states);
+    for (uint32_t k = 0; k < t->nest->n_states; k++)
+        target[k] = (NstStoreTarget){t->state[k], value[k], t->nest->state[k].merge, t->nest->state[k].identity};
+    nst_block_add(t->w->kernel, block, nst_stmt_update(t->w->kernel, t->nest->n_states, target, index, 3));
+}
+
+static void allocate_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    NstDim shape[3] = {nst_tiler_const(t, tile->rows), nst_tiler_const(t, tile->vectors),
+                       nst_tiler_const(t, t->s->lanes)};
+    for (uint32_t k = 0; k < t->nest->n_states; k++) {
+        t->state[k] = nst_kernel_local(t->w->kernel, "acc", t->nest->state[k].dtype, NST_SPACE_REG, 3, shape);
+        nst_block_add(t->w->kernel, block, nst_stmt_alloc(t->w->kernel, t->state[k]));
+    }
+}
+
+/* parts[0]: where a tile is at the end of the k blocks that `at_end` tells (none: there are no blocks), parts[1]: elsewhere. */
+static void split_by_block(NstTiler *t, NstBlock *block, NstExpr at_end, NstBlock *parts[2])
+{
+    parts[0] = block;
+    parts[1] = NULL;
+    if (!at_end.i) return;
+    NstStmt *branch = nst_stmt_if(t->w->kernel, at_end);
+    nst_block_add(t->w->kernel, block, branch);
+    parts[0] = &branch->u.branch.then;
+    parts[1] = &branch->u.branch.otherwise;
+}
+
+/* Sets the states to their identities, or, after the first k block, to the partial sums in the output. */
+static void start_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    NstKernel *kernel = t->w->kernel;
+    NstBlock *parts[2];
+    split_by_block(t, block, t->first, parts);
+    for (int p = 0; p < 2 && parts[p]; p++) {
+        NstDim i;
+        NstBlock *rows = open_rows(t, parts[p], tile, &i);
+        Lanes lanes = open_lanes(t, rows, tile, i, p == 1 && tile->ragged);
+        for (uint32_t k = 0; k < t->nest->n_states; k++) {
+            NstExpr value = t->nest->state[k].identity;
+            if (p == 1) {
+                const NstNestOut *out = &t->nest->out[0];
+                uint32_t n;
+                NstDim *index = nst_writer_index(t->w, out->buffer, out->index, out->n_index, &n);
+                value = nst_expr_load(t->w->module->exprs, t->nest->state[k].dtype,
+                                      nst_writer_buffer(t->w, out->buffer), index, n);
+            }
+            nst_block_add(kernel, lanes.body, nst_stmt_store(kernel, t->state[k], lanes.index, 3, value));
+        }
+    }
+}
+
+/* True if the guard differs by column. */
+static bool guards_columns(NstTiler *t)
+{
+    return nst_expr_uses_sym(t->w->module->exprs, t->nest->guard, nst_tiler_col_axis(t).var);
+}
+
+static NstBlock *open_if(NstTiler *t, NstBlock *block, NstExpr condition)
+{
+    NstStmt *branch = nst_stmt_if(t->w->kernel, condition);
+    nst_block_add(t->w->kernel, block, branch);
+    return &branch->u.branch.then;
+}
+
+/* One element of the reduction for rows that all count, or (border) for one row at a constant place. */
+static void step_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    bool masked = tile->ragged && !t->s->padded;
+    NstExpr value[NST_TILER_MAX_STATES];
+    int written_out = tile->border ? tile->rows : 1;
+    for (int r = 0; r < written_out; r++) {
+        NstBlock *rows = block;
+        NstDim i = nst_tiler_const(t, r);
+        if (tile->border)
+            nst_writer_bind(t->w, nst_tiler_row_axis(t).var, nst_dim_add_const(t->dims, tile->row, r));
+        else
+            rows = open_rows_between(t, block, tile, t->left_out, &i);
+        NstExpr guard = nst_conditions_now(t->w, &t->guard, t->open, true);
+        const NstExprNode *known = guard.i ? nst_expr(t->w->module->exprs, guard) : NULL;
+        if (known && known->op == NST_OP_CONST && !known->imm.i) continue;
+        if (guard.i && !guards_columns(t)) rows = open_if(t, rows, guard);
+        Lanes lanes = open_lanes(t, rows, tile, i, masked);
+        if (guard.i && guards_columns(t))
+            lanes.body = open_if(t, lanes.body, nst_conditions_now(t->w, &t->guard, t->open, true));
+        bind_states(t, lanes.index);
+        for (uint32_t k = 0; k < t->nest->n_states; k++) value[k] = nst_writer_expr(t->w, t->nest->state[k].step);
+        store_states(t, lanes.body, lanes.index, value);
+    }
+}
+
+static void prefetch_ahead(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim k)
+{
+    const NstBuffer *packed = nst_kernel_buffer(t->w->kernel, nst_writer_buffer(t->w, t->s->packed));
+    int64_t line = 64 / nst_dtype_info(packed->dtype)->bytes, width = (int64_t)tile->vectors * t->s->lanes;
+    /* The packed operand's k axis is its second to last logical axis, columns its last. */
+    NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, packed->rank);
+    for (int d = 0; d < packed->rank; d++) index[d] = nst_tiler_const(t, 0);
+    index[packed->rank - 2] = nst_dim_add_const(t->dims, k, t->s->prefetch);
+    for (int64_t c = 0; c < width; c += line) {
+        index[packed->rank - 1] = nst_dim_add_const(t->dims, tile->col, c);
+        nst_block_add(t->w->kernel, block,
+                      nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, t->s->packed), index,
+                                        (uint32_t)packed->rank, 1, false));
+    }
+}
+
+/* e at its least over the taps of reduction axes not bound yet: false if it cannot be said. */
+static bool least_over_taps(NstTiler *t, NstDim *e)
+{
+    for (uint32_t k = 0; k < t->nest->n_reduce; k++) {
+        NstDim coef, rest;
+        int64_t c;
+        NstAxis axis = t->nest->reduce[k];
+        if (!nst_dim_uses(t->dims, *e, axis.var) || is_bound(t, axis.var)) continue;
+        if (!nst_dim_linear(t->dims, *e, axis.var, &coef, &rest) || !nst_dim_is_const(t->dims, coef, &c)) return false;
+        NstDim at = c >= 0 ? nst_tiler_const(t, 0) : nst_dim_add_const(t->dims, axis.extent, -1);
+        *e = nst_dim_add(t->dims, rest, nst_dim_mul_const(t->dims, at, c));
+    }
+    return true;
+}
+
+NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, NstExpr *inside)
+{
+    NstExprs *exprs = t->w->module->exprs;
+    NstConditionSet set = 0;
+    NstSym x = nst_tiler_row_axis(t).var;
+    *inside = (NstExpr){0};
+    for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
+        NstDim e = t->guard.nonnegative.at[k];
+        if (!nst_condition_in(t->open, k) || !nst_dim_uses(t->dims, e, x)) continue;
+        if (!least_over_taps(t, &e)) return 0;
+        for (int at = 0; at < 2; at++) {
+            NstDim row = nst_dim_add_const(t->dims, first, at ? rows - 1 : 0);
+            NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, row));
+            NstExpr holds =
+                nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, place), nst_expr_int(exprs, NST_I64, 0));
+            *inside = inside->i ? nst_expr_binary(exprs, NST_OP_AND, *inside, holds) : holds;
+        }
+        set |= (NstConditionSet)1 << k;
+    }
+    return set;
+}
+
+static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth);
+
+static void unrolled_taps(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth, int64_t taps)
+{
+    NstSym var = t->nest->reduce[depth].var;
+    for (int64_t tap = 0; tap < taps; tap++) {
+        nst_writer_bind(t->w, var, nst_tiler_const(t, tap));
+        nst_tiler_mark(t, var, true);
+        reduce_from(t, block, tile, depth + 1);
+    }
+}
+
+/* The conditions on rows that only bound reduction axes take part in. */
+static NstConditionSet decided_by_taps(NstTiler *t)
+{
+    NstConditionSet set = 0;
+    for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
+        NstDim e = t->guard.nonnegative.at[k];
+        bool decided = nst_condition_in(t->open & ~t->split, k) && nst_dim_uses(t->dims, e, nst_tiler_row_axis(t).var);
+        for (uint32_t a = 0; a < t->nest->n_reduce && decided; a++)
+            decided = !nst_dim_uses(t->dims, e, t->nest->reduce[a].var) || is_bound(t, t->nest->reduce[a].var);
+        set |= (NstConditionSet)decided << k;
+    }
+    return set;
+}
+
+/* Rows left out at the ends of a tile, a version each; a window shifted by one loses one row there. */
+static const NstRowsLeftOut rows_left_out[] = {{0, 0}, {1, 0}, {0, 1}};
+
+/* What follows once a tap is chosen, in versions: all rows of the tile keep their conditions at this tap, all but one at an end,
+ * else each row is asked.  (That all but the first keep them and not all do, says that the first does not.) */
+static void reduce_tap(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth)
+{
+    const NstConditionSet open = t->open, split = t->split;
+    NstConditionSet set = 0;
+    if (!tile->border && t->s->row_axis >= 0 && depth < t->nest->n_reduce) set = decided_by_taps(t);
+    for (size_t v = 0; v < sizeof rows_left_out / sizeof *rows_left_out && set; v++) {
+        int first = rows_left_out[v].first, rows = tile->rows - first - rows_left_out[v].last;
+        NstExpr inside = {0};
+        if (rows < 1) continue;
+        t->open = set;
+        set = nst_tiler_row_conditions(t, nst_dim_add_const(t->dims, tile->row, first), rows, &inside);
+        t->open = open;
+        if (!set) break;
+        NstStmt *branch = nst_stmt_if(t->w->kernel, inside);
+        nst_block_add(t->w->kernel, block, branch);
+        t->open = open & ~set;
+        t->left_out = rows_left_out[v];
+        reduce_from(t, &branch->u.branch.then, tile, depth);
+        t->left_out = rows_left_out[0];
+        t->open = open;
+        t->split = split | set;
+        block = &branch->u.branch.otherwise;
+    }
+    reduce_from(t, block, tile, depth);
+    t->split = split;
+}
+
+/* The reduction loops from axis `depth` inward; axes that are block loops are bound already. */
+static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth)
+{
+    if (depth == t->nest->n_reduce) {
+        step_rows(t, block, tile);
+        return;
+    }
+    NstAxis axis = t->nest->reduce[depth];
+    bool block_loop = (int)depth < t->s->k_outer;
+    NstDim begin = nst_tiler_const(t, 0), end = nst_writer_dim(t->w, axis.extent);
+    int64_t taps;
+    if (block_loop) {
+        /* Bound by the loop outside the tiles: only the guard that it decides remains. */
+        reduce_from(t, block, tile, depth + 1);
+        return;
+    }
+    if (tile->border && t->unroll[depth] && nst_dim_is_const(t->dims, end, &taps) && taps <= MAX_UNROLLED_TAPS) {
+        unrolled_taps(t, block, tile, depth, taps);
+        nst_tiler_mark(t, axis.var, false);
+        return;
+    }
+    NstConditionSet open = t->open;
+    if (t->block.i && (int)depth == t->s->k_outer) {
+        begin = nst_dim_mul_const(t->dims, t->block, t->s->k_block);
+        end = nst_dim_min(t->dims, end, nst_dim_add_const(t->dims, begin, t->s->k_block));
+    }
+    t->open = nst_conditions_tighten(t->w, &t->guard, open, axis.var, is_bound, t, &begin, &end);
+    NstDim k;
+    int64_t known;
+    bool written_out = (int)(t->nest->n_reduce - depth) <= t->s->taps && nst_dim_is_const(t->dims, begin, &known) &&
+                       nst_dim_is_const(t->dims, end, &known);
+    block = nst_writer_loop(t->w, block, nst_dims_sym(t->dims, axis.var)->name, begin, end, 1,
+                            written_out ? NST_FOR_UNROLL : NST_FOR_SERIAL, 0, &k);
+    nst_writer_bind(t->w, axis.var, k);
+    nst_tiler_mark(t, axis.var, true);
+    if (t->s->prefetch && depth + 1 == t->nest->n_reduce) prefetch_ahead(t, block, tile, k);
+    reduce_tap(t, block, tile, depth + 1);
+    nst_tiler_mark(t, axis.var, false);
+    t->open = open;
+}
+
+/* Stores the outputs, or before the last k block the raw states. */
+static void finish_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    NstKernel *kernel = t->w->kernel;
+    NstBlock *parts[2];
+    split_by_block(t, block, t->last, parts);
+    for (int p = 0; p < 2 && parts[p]; p++) {
+        NstDim i;
+        NstBlock *rows = open_rows(t, parts[p], tile, &i);
+        Lanes lanes = open_lanes(t, rows, tile, i, tile->ragged);
+        bind_states(t, lanes.index);
+        if (p == 0) {
+            nst_writer_stores(t->w, lanes.body, t->nest);
+            continue;
+        }
+        const NstNestOut *out = &t->nest->out[0];
+        uint32_t n;
+        NstDim *index = nst_writer_index(t->w, out->buffer, out->index, out->n_index, &n);
+        nst_block_add(kernel, lanes.body,
+                      nst_stmt_store(kernel, nst_writer_buffer(t->w, out->buffer), index, n, t->w->state[0]));
+    }
+}
+
+/* Opens an if for the conditions that are decided before the reduction starts. */
+static NstBlock *decided_outside(NstTiler *t, NstBlock *block, NstConditionSet decided)
+{
+    NstExpr guard = nst_conditions_now(t->w, &t->guard, decided, false);
+    return guard.i ? open_if(t, block, guard) : block;
+}
+
+void nst_tiler_write(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    NstKernel *kernel = t->w->kernel;
+    /* A block of its own keeps the states' lives apart. */
+    NstStmt *scope = nst_stmt_if(kernel, nst_expr_int(t->w->module->exprs, NST_BOOL, 1));
+    nst_block_add(kernel, block, scope);
+    block = &scope->u.branch.then;
+    if (t->nest->n_states == 0) { /* a map: nothing to reduce */
+        finish_states(t, block, tile);
+        return;
+    }
+    allocate_states(t, block, tile);
+    start_states(t, block, tile);
+    NstConditionSet open = t->open, decided = nst_conditions_bound(t->w->module, &t->guard, open, is_bound, t);
+    t->open = open & ~decided;
+    reduce_from(t, decided_outside(t, block, decided), tile, 0);
+    t->open = open;
+    finish_states(t, block, tile);
+}

@@ -1,0 +1,70 @@
+/* tiler.h: what the files of the register-tile schedule share: tile.c walks the tiles, tile_body.c writes one. */
+#ifndef NST_PASSES_TILER_H
+#define NST_PASSES_TILER_H
+
+#include "passes/guard.h"
+#include "passes/sched.h"
+
+#define NST_TILER_MAX_STATES 8
+
+/* Rows not taken part in at the ends of a tile. */
+typedef struct NstRowsLeftOut {
+    int first, last;
+} NstRowsLeftOut;
+
+typedef struct NstTiler {
+    NstCtx *ctx;
+    NstWriter *w;
+    NstDims *dims;
+    const NstNest *nest;
+    const NstTileSchedule *s;
+    uint32_t n_common;
+    NstConditions guard;
+    NstConditionSet open;    /* conditions not yet taken care of by a loop bound or an if */
+    NstRowsLeftOut left_out; /* of the tile, in the version being written */
+    NstConditionSet split;   /* row conditions for whose taps two versions were written */
+    bool *bound;             /* by symbol of the nest's axes: already a loop or fixed */
+    uint32_t n_bound;
+    NstDim col_lo, col_hi; /* column tiles of the current block; col_hi none: all */
+    bool *unroll;          /* by reduction axis: taps written out in border tiles */
+    NstDim block;          /* index of the block of the first reduction axis inside k_outer; none = not blocked */
+    NstExpr first, last;   /* conditions of the k-block loops: none = there are none */
+    NstBuf state[NST_TILER_MAX_STATES];
+} NstTiler;
+
+/* One register tile: rows start at row, columns at col. */
+typedef struct NstTileAt {
+    NstDim row, col;
+    int rows, vectors;
+    bool border; /* row is a constant, taps are written out */
+    bool ragged; /* the last vector may be partial: columns end at the axis's end */
+} NstTileAt;
+
+static inline NstDim nst_tiler_const(NstTiler *t, int64_t value)
+{
+    return nst_dim_const(t->dims, value);
+}
+
+static inline NstAxis nst_tiler_row_axis(NstTiler *t)
+{
+    return t->nest->axis[t->s->row_axis];
+}
+
+static inline NstAxis nst_tiler_col_axis(NstTiler *t)
+{
+    return t->nest->axis[t->s->col_axis];
+}
+
+static inline void nst_tiler_mark(NstTiler *t, NstSym sym, bool bound)
+{
+    if (sym.i < t->n_bound) t->bound[sym.i] = bound;
+}
+
+/* Appends the tile: its states, their reduction and the stores. */
+void nst_tiler_write(NstTiler *t, NstBlock *block, const NstTileAt *tile);
+
+/* The open conditions on rows that a tile inside the borders keeps for all its rows and taps; *inside says at run time that it
+ * does.  The empty set: there are none, or one cannot be said. */
+NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, NstExpr *inside);
+
+#endif
