@@ -1,5 +1,6 @@
 /* eval_graph_view.c: sources, views and update_slice of the graph interpreter. */
 #include "ir/eval_graph.h"
+#include "ir/random.h"
 
 /* --- sources --------------------------------------------------------------------------------------------------- */
 
@@ -26,36 +27,14 @@ static NstStatus eval_const(NstEvalNode *n, const NstType *type, const int64_t *
     return NST_OK;
 }
 
-/* Philox 4x32-10.  Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). */
-static void philox(const uint32_t key[2], uint32_t counter[4])
-{
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)0xD2511F53 * counter[0], b = (uint64_t)0xCD9E8D57 * counter[2];
-        uint32_t next[4] = {(uint32_t)(b >> 32) ^ counter[1] ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ counter[3] ^ k1,
-                            (uint32_t)a};
-        memcpy(counter, next, sizeof next);
-        k0 += 0x9E3779B9;
-        k1 += 0xBB67AE85;
-    }
-}
-
-/* Element at position p is word p mod 4 of the block with counter (p div 4, key[1]), keyed by key[0]. */
 static NstStatus eval_random_bits(NstEvalNode *n, const NstType *type, const int64_t *shape)
 {
     const NstTensorValue *key = &n->in[0]->t;
     NST_CHECK(n->eval->ctx, nst_eval_count(key) == 2, NST_E_SHAPE, "key of %lld elements, allowed: 2",
               (long long)nst_eval_count(key));
-    uint64_t first = nst_eval_get(key, 0).bits, second = nst_eval_get(key, 1).bits;
-    const uint32_t words[2] = {(uint32_t)first, (uint32_t)(first >> 32)};
+    const uint64_t words[2] = {nst_eval_get(key, 0).bits, nst_eval_get(key, 1).bits};
     NST_TRY(nst_eval_new(n->eval, NST_U32, type->rank, shape, &n->out[0]));
-    int64_t count = nst_eval_count(&n->out[0].t);
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t block = (uint64_t)i / 4;
-        uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)second, (uint32_t)(second >> 32)};
-        philox(words, counter);
-        nst_eval_put(&n->out[0].t, i, (NstScalar){.i = counter[i % 4]});
-    }
+    nst_random_bits(words, n->out[0].t.data, (size_t)nst_eval_count(&n->out[0].t));
     return NST_OK;
 }
 

@@ -59,11 +59,19 @@ typedef struct NstPlanKernel {
 typedef enum NstPlanStepKind {
     NST_STEP_KERNEL,
     NST_STEP_READ,  /* symbol `sym` = the i64 at buffer[0][0], checked against lo..hi (NST_E_SHAPE) */
-    NST_STEP_CHECK, /* condition: dim_a == dim_b else NST_E_SHAPE with message (a broadcast or reshape not proven) */
-    NST_STEP_HOST,  /* a runtime function */
-    NST_STEP_IF,    /* buffer[0] is the bool; then-steps are the next n_then steps, else-steps the n_else after */
-    NST_STEP_LOOP   /* plan loop: body is the next n_then steps */
+    NST_STEP_CHECK, /* condition: dim_a == dim_b else NST_E_ASSERT with message (a broadcast or reshape not proven) */
+    NST_STEP_HOST,  /* a function of runtime/host.def: `text` is its name, `config` its attributes */
+    /* buffer[0] is the condition, then come the inputs of body `body`, done when it holds, and those of body `other` */
+    NST_STEP_IF,
+    /* body `body` while iterations are left and the condition holds: buffers are the trip count, the condition, the states
+     * before the first iteration and what else the body reads; out: the states after the last, then scans along a new
+     * first axis.  The body's inputs are the number of the iteration, the condition, the states and the rest; its outputs
+     * the condition, the states, an entry of each scan. */
+    NST_STEP_LOOP
 } NstPlanStepKind;
+
+/* HOST, IF and LOOP may give outputs whose sizes are known only then: symbols that stand alone on an axis of such a buffer get
+ * their value from it. */
 
 typedef struct NstPlanStep {
     NstPlanStepKind kind;
@@ -74,7 +82,9 @@ typedef struct NstPlanStep {
     const NstSym *sym; /* KERNEL: params in ABI order; READ: the one symbol */
     NstDim a, b;
     const char *text; /* CHECK, HOST: message, name */
-    uint32_t n_then, n_else;
+    const char *config, *origin;
+    uint32_t n_in; /* HOST, IF, LOOP: buffers that are read; the others are written */
+    uint32_t body, other, n_states;
 } NstPlanStep;
 
 typedef struct NstPlanPort {
@@ -104,6 +114,8 @@ typedef struct NstPlan {
     NST_VEC(NstPlanKernel) kernels;
     NST_VEC(NstPlanStep) prepack; /* run once when the plan is made: constants -> packed constants */
     NST_VEC(NstPlanStep) steps;
+    NST_VEC(struct NstPlan *)
+    bodies;           /* of IF and LOOP steps: plans over the same dims; symbols known outside hold in them */
     const void *code; /* one position-independent blob, executable once mapped */
     size_t code_bytes;
     uint64_t compile_ns; /* how long it took to make; 0 when it came from a cache */

@@ -9,7 +9,8 @@ void nst_flat_buffers(NstWriter *w)
     for (uint32_t k = 1; k < w->kernel_buffer.n; k++) {
         if (!w->kernel_buffer.at[k].i) continue;
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, w->kernel_buffer.at[k]);
-        NstDim *shape = nst_copy(w->kernel->arena, &buffer->layout.elements, sizeof *shape);
+        NstDim elements = nst_dim_resolve(w->module->dims, buffer->layout.elements);
+        NstDim *shape = nst_copy(w->kernel->arena, &elements, sizeof *shape);
         buffer->rank = 1;
         buffer->shape = shape;
         buffer->layout = nst_layout_row_major(w->kernel->arena, w->module->dims, buffer->dtype, 1, shape);
@@ -172,7 +173,8 @@ static void merge(NstModule *module, NstNest *nest, uint32_t k)
     NstDims *dims = module->dims;
     NstAxis outer = nest->axis[k], inner = nest->axis[k + 1];
     const char *name = nst_dims_sym(dims, inner.var)->name;
-    NstAxis both = nst_nest_axis(module, name, nst_dim_mul(dims, outer.extent, inner.extent));
+    NstDim extent = nst_dim_resolve(dims, nst_dim_mul(dims, outer.extent, inner.extent));
+    NstAxis both = nst_nest_axis(module, name, extent);
     uint32_t n_syms = nst_dims_sym_count(dims) + 1;
     NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
     table[outer.var.i] = nst_dim_const(dims, 0);

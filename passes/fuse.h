@@ -8,6 +8,7 @@
 typedef struct NstFuseGroup {
     NstGroup *group;
     NstBufList reads, writes;
+    NST_VEC(NstSym) makes; /* symbols that have their value after it */
 } NstFuseGroup;
 
 typedef struct NstFuser {

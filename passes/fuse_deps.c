@@ -10,6 +10,9 @@ bool nst_fuser_holds(const NstBufList *list, NstBuf buffer)
 
 static void collect(NstModule *module, const NstGroup *group, NstBufList *reads, NstBufList *writes)
 {
+    const NstModuleStep *step = group->step;
+    for (uint32_t k = 0; step && k < step->n_in; k++) nst_vec_push(module->arena, reads, step->in[k]);
+    for (uint32_t k = 0; step && k < step->n_out; k++) nst_vec_push(module->arena, writes, step->out[k]);
     for (uint32_t k = 0; k < group->items.n; k++) {
         if (group->items.at[k].group) {
             collect(module, group->items.at[k].group, reads, writes);
@@ -23,8 +26,14 @@ static void collect(NstModule *module, const NstGroup *group, NstBufList *reads,
 void nst_fuser_refresh(NstFuser *f, uint32_t at)
 {
     NstFuseGroup *item = &f->groups.at[at];
+    const NstModuleStep *step = item->group->step;
     item->reads = item->writes = (NstBufList){0};
+    item->makes.n = 0;
     collect(f->module, item->group, &item->reads, &item->writes);
+    for (uint32_t k = 0; step && k < step->n_makes; k++) nst_vec_push(f->arena, &item->makes, step->makes[k]);
+    for (uint32_t k = 0; k < f->module->reads.n; k++)
+        if (nst_fuser_holds(&item->writes, f->module->reads.at[k].buffer))
+            nst_vec_push(f->arena, &item->makes, f->module->reads.at[k].sym);
 }
 
 void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module)
@@ -49,8 +58,10 @@ static bool meet(const NstBufList *a, const NstBufList *b)
     return false;
 }
 
-static bool depends(const NstFuseGroup *later, const NstFuseGroup *earlier)
+static bool depends(const NstFuser *f, const NstFuseGroup *later, const NstFuseGroup *earlier)
 {
+    for (uint32_t k = 0; k < earlier->makes.n; k++)
+        if (nst_group_uses_sym(f->module, later->group, earlier->makes.at[k])) return true;
     return meet(&earlier->writes, &later->reads) || meet(&earlier->writes, &later->writes) ||
            meet(&earlier->reads, &later->writes);
 }
@@ -62,7 +73,7 @@ static bool *needing(const NstFuser *f, uint32_t from, uint32_t to)
     marked[0] = true;
     for (uint32_t k = from + 1; k < to; k++)
         for (uint32_t e = from; e < k && !marked[k - from]; e++)
-            marked[k - from] = marked[e - from] && depends(&f->groups.at[k], &f->groups.at[e]);
+            marked[k - from] = marked[e - from] && depends(f, &f->groups.at[k], &f->groups.at[e]);
     return marked;
 }
 
@@ -70,7 +81,7 @@ bool nst_fuser_can_join(const NstFuser *f, uint32_t from, uint32_t to)
 {
     const bool *marked = needing(f, from, to);
     for (uint32_t k = from + 1; k < to; k++)
-        if (marked[k - from] && depends(&f->groups.at[to], &f->groups.at[k])) return false;
+        if (marked[k - from] && depends(f, &f->groups.at[to], &f->groups.at[k])) return false;
     return true;
 }
 
@@ -98,6 +109,7 @@ NstNest *nst_fuse_single(const NstGroup *group)
 static uint32_t count_writers(const NstGroup *group, NstBuf buffer)
 {
     uint32_t n = 0;
+    for (uint32_t k = 0; group->step && k < group->step->n_out; k++) n += group->step->out[k].i == buffer.i;
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         if (!nest) n += count_writers(group->items.at[k].group, buffer);

@@ -80,6 +80,8 @@ static bool lets_may_move(NstFuser *f, const NstNest *producer, const NstNest *c
 /* All nests of a group that read the buffer must take the producer; *why says what one minds. */
 static bool group_takes(NstFuser *f, const NstNest *producer, const NstGroup *group, bool repeats, const char **why)
 {
+    *why = "its reader is no kernel";
+    if (group->step) return false;
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         if (!nest) {

@@ -71,7 +71,7 @@ static bool members(const NstGroup *group, NstNest **list, uint32_t *n)
         if (!group->items.at[k].nest || *n == MAX_MEMBERS) return false;
         list[(*n)++] = group->items.at[k].nest;
     }
-    return !group->serial;
+    return !group->serial && !group->step;
 }
 
 static Common common_of(const NstFuser *f, const NstGroup *from, const NstGroup *to)
@@ -81,7 +81,7 @@ static Common common_of(const NstFuser *f, const NstGroup *from, const NstGroup 
     Common c = {NST_MAX_RANK, NULL};
     bool passes = false;
     if (!members(from, writer, &n_writers) || !members(to, reader, &n_readers) || n_writers + n_readers > MAX_MEMBERS)
-        return (Common){0, "one of them runs in a serial loop, or there are too many nests"};
+        return (Common){0, "one of them is no kernel or runs in a serial loop, or there are too many nests"};
     if (from->n_axes && from->n_axes < c.n) c.n = from->n_axes;
     if (to->n_axes && to->n_axes < c.n) c.n = to->n_axes;
     for (uint32_t w = 0; w < n_writers; w++)

@@ -246,7 +246,7 @@ static bool weighted(LayoutPass *p, uint32_t *at, NstNest *nest)
     if (last < 0 || last == innermost(&item->buffer)) return last >= 0;
     if (item->role != NST_ROLE_TEMP && item->role != NST_ROLE_OUTPUT) return false;
     if (nest->store_guard.i || written_elsewhere(p, nest, out->buffer)) return false;
-    if (item->role == NST_ROLE_OUTPUT) compute_aside(p, *at, nest);
+    if (item->role == NST_ROLE_OUTPUT || item->plain) compute_aside(p, *at, nest);
     NstBuffer *buffer = buffer_of(p, out->buffer);
     buffer->layout = layout_with_last(p, buffer, last);
     order_axes(p, nest);
@@ -273,7 +273,7 @@ static void inherit(LayoutPass *p, NstNest *nest)
 {
     if (nest->n_outs != 1) return;
     const NstModuleBuffer *item = nst_module_get(p->module, nest->out[0].buffer);
-    if (item->role != NST_ROLE_TEMP || nest->store_guard.i || nest->check.i) return;
+    if (item->role != NST_ROLE_TEMP || item->plain || nest->store_guard.i || nest->check.i) return;
     int last = inherited_axis(p, nest);
     if (last < 0 || written_elsewhere(p, nest, nest->out[0].buffer)) return;
     NstBuffer *buffer = buffer_of(p, nest->out[0].buffer);

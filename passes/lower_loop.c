@@ -80,16 +80,59 @@ static void close_group(NstLowering *lower, const NstNode *node, uint32_t first,
     if (group->items.n) nst_vec_push(lower->arena, &module->groups, group);
 }
 
+/* Primitives of a body that a serial group of nests has no form for. */
+static bool fits_nest(NstLowering *lower, const NstNode *node)
+{
+    switch (node->prim) {
+    case NST_PRIM_PREFIX:
+    case NST_PRIM_SCATTER:
+    case NST_PRIM_LOOP:
+    case NST_PRIM_IF:
+    case NST_PRIM_HOST:
+    case NST_PRIM_SORT:
+    case NST_PRIM_COMPACT:
+    case NST_PRIM_RANDOM_BITS: return false;
+    case NST_PRIM_CALL: {
+        const NstRegion *body = nst_graph_region(lower->graph, node->attr.call.body);
+        for (uint32_t k = 0; k < body->nodes.n; k++)
+            if (!fits_nest(lower, nst_graph_node(lower->graph, body->nodes.at[k]))) return false;
+        break;
+    }
+    default: break;
+    }
+    for (uint32_t k = 0; k < node->n_out; k++) {
+        if (nst_value_type(lower->graph, node->out[k])->rank >= NST_MAX_RANK) return false;
+        for (uint32_t d = 0; d < lower->graph->sym_defs.n; d++) /* a size that differs by step */
+            if (lower->graph->sym_defs.at[d].value.i == node->out[k].i) return false;
+    }
+    return true;
+}
+
+bool nst_loop_is_nest(NstLowering *lower, const NstNode *node)
+{
+    const NstRegion *body = nst_graph_region(lower->graph, node->attr.loop.body);
+    if (lower->in_loop || !known_steps(lower, node).i || !goes_on(lower, node, body)) return false;
+    for (uint32_t k = 0; k < body->nodes.n; k++) {
+        const NstNode *inner = nst_graph_node(lower->graph, body->nodes.at[k]);
+        if (!inner->dead && !fits_nest(lower, inner)) return false;
+    }
+    for (uint32_t k = 0; k < (uint32_t)node->attr.loop.n_states; k++) {
+        const NstType *a = nst_value_type(lower->graph, node->in[k + 2]);
+        const NstType *b = nst_value_type(lower->graph, body->params.at[k + 2]);
+        const NstType *c = nst_value_type(lower->graph, body->results.at[k + 1]);
+        for (int axis = 0; axis < a->rank; axis++)
+            if (nst_dim_compare(lower->dims, a->shape[axis], NST_DIM_EQ, b->shape[axis]) != NST_TRUE ||
+                nst_dim_compare(lower->dims, a->shape[axis], NST_DIM_EQ, c->shape[axis]) != NST_TRUE)
+                return false;
+    }
+    return true;
+}
+
 NstStatus nst_lower_loop(NstLowering *lower, const NstNode *node)
 {
     const NstRegion *body = nst_graph_region(lower->graph, node->attr.loop.body);
     uint32_t n = (uint32_t)node->attr.loop.n_states, scans = (uint32_t)node->attr.loop.n_scans;
     NstDim steps = known_steps(lower, node);
-    NST_CHECK(
-        lower->ctx, steps.i && goes_on(lower, node, body), NST_E_UNSUPPORTED,
-        "a loop that may end early or runs a number of times only known at run time (%s) cannot be compiled yet; the "
-        "interpreter runs it",
-        nst_origin_text(lower->module->origins, node->origin));
     lower->steps = steps;
     for (uint32_t k = 0; k < n; k++) {
         NstBuf history = open_history(lower, node, k);

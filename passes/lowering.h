@@ -33,6 +33,18 @@ void nst_lower_prefix(NstLowering *lower, const NstNode *node);
 void nst_lower_contract(NstLowering *lower, const NstNode *node);
 void nst_lower_gather(NstLowering *lower, const NstNode *node);
 void nst_lower_scatter(NstLowering *lower, const NstNode *node);
+/* A primitive without a nest form as a step of the plan (lower_step.c). */
+NstStatus nst_lower_step(NstLowering *lower, const NstNode *node);
+/* buffer[begin + i] = value[i], all of value; begin NULL = 0. */
+void nst_lower_copy(NstLowering *lower, NstVal value, NstBuf buffer, const NstDim *begin, NstOrigin origin);
+/* A buffer of the module that holds a value of the graph. */
+NstBuf nst_lower_buffer(NstLowering *lower, NstVal value, NstBufferRole role, uint32_t index);
+NstBuf nst_lower_const(NstLowering *lower, NstVal value);
+/* Lowers module->region; outer: the lowering of the region around it, or NULL. */
+NstStatus nst_lower_module(NstCtx *ctx, NstModule *module, const NstLowering *outer);
+/* True if a loop can be one serial group of nests. */
+bool nst_loop_is_nest(NstLowering *lower, const NstNode *node);
+
 /* A loop of invariant shapes and a known number of steps as one serial group (lower_loop.c). */
 NstStatus nst_lower_loop(NstLowering *lower, const NstNode *node);
 

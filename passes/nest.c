@@ -11,6 +11,7 @@ NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *tar
     module->origins = graph->origins;
     module->target = target;
     module->strict = strict;
+    module->region = NST_GRAPH_REGION;
     nst_vec_push(arena, &module->buffers, (NstModuleBuffer){0});
     nst_vec_push(arena, &module->consts, (NstModuleConst){0});
     return module;
@@ -63,6 +64,60 @@ NstGroup *nst_group_new(NstModule *module, NstNest *nest)
     group->origin = nest->origin;
     nst_vec_push(module->arena, &group->items, ((NstGroupItem){.nest = nest}));
     return group;
+}
+
+/* --- symbols ------------------------------------------------------------------------------------------------- */
+
+static bool buffers_use(NstModule *module, const NstBufList *list, NstSym sym)
+{
+    for (uint32_t k = 0; k < list->n; k++) {
+        const NstBuffer *buffer = &nst_module_get(module, list->at[k])->buffer;
+        for (int axis = 0; axis < buffer->rank; axis++)
+            if (nst_dim_uses(module->dims, buffer->shape[axis], sym)) return true;
+    }
+    return false;
+}
+
+static bool expr_uses(const NstModule *module, NstExpr e, NstSym sym)
+{
+    return e.i && nst_expr_uses_sym(module->exprs, e, sym);
+}
+
+static bool nest_uses(NstModule *module, const NstNest *nest, NstSym sym)
+{
+    NstBufList touched = {0};
+    bool uses = expr_uses(module, nest->guard, sym) || expr_uses(module, nest->store_guard, sym) ||
+                expr_uses(module, nest->check, sym);
+    for (uint32_t k = 0; k < nest->n_axes; k++) uses |= nst_dim_uses(module->dims, nest->axis[k].extent, sym);
+    for (uint32_t k = 0; k < nest->n_reduce; k++) uses |= nst_dim_uses(module->dims, nest->reduce[k].extent, sym);
+    for (uint32_t k = 0; k < nest->n_lets; k++)
+        uses |= expr_uses(module, nest->let[k].value, sym) || nst_dim_uses(module->dims, nest->let[k].lo, sym) ||
+                nst_dim_uses(module->dims, nest->let[k].hi, sym);
+    for (uint32_t k = 0; k < nest->n_states; k++) uses |= expr_uses(module, nest->state[k].step, sym);
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        uses |= expr_uses(module, nest->out[k].value, sym);
+        for (uint32_t d = 0; d < nest->out[k].n_index; d++)
+            uses |= nst_dim_uses(module->dims, nest->out[k].index[d], sym);
+    }
+    nst_nest_reads(module, nest, &touched);
+    nst_nest_writes(module, nest, &touched);
+    return uses || buffers_use(module, &touched, sym);
+}
+
+/* Bodies may use any symbol that is known outside. */
+bool nst_group_uses_sym(NstModule *module, const NstGroup *group, NstSym sym)
+{
+    if (group->step) {
+        NstBufList touched = {group->step->in, group->step->n_in, group->step->n_in};
+        NstBufList made = {group->step->out, group->step->n_out, group->step->n_out};
+        return group->step->body[0] || buffers_use(module, &touched, sym) || buffers_use(module, &made, sym);
+    }
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstGroupItem *item = &group->items.at[k];
+        if (item->group ? nst_group_uses_sym(module, item->group, sym) : nest_uses(module, item->nest, sym))
+            return true;
+    }
+    return false;
 }
 
 /* --- rewriting ----------------------------------------------------------------------------------------------- */

@@ -76,6 +76,7 @@ typedef struct NstModuleBuffer {
     NstBufferRole role;
     uint32_t index; /* INPUT: input number; OUTPUT: result number; CONST: number in module->consts */
     NstVal value;   /* the graph value it holds; none for packed forms and locals */
+    bool plain;     /* stays row-major: a step of the plan that is no kernel uses it */
 } NstModuleBuffer;
 
 /* A group: nests (and inner groups) under common outer axes; becomes one kernel at the top level. */
@@ -97,8 +98,21 @@ struct NstGroup {
                                their leading n_axes indices are the common axes' vars and are dropped when scheduled */
     struct NstTileSchedule
         *tile; /* the register-tile schedule of its one nest, chosen by nst_prepare_tiles; NULL: another kind */
-    const char *why_not_fused; /* with the next group: reason recorded by fusion, for dump-ir and the plan */
+    struct NstModuleStep *step; /* no kernel but a step of the plan: it has no items; NULL: a kernel */
+    const char *why_not_fused;  /* with the next group: reason recorded by fusion, for dump-ir and the plan */
 };
+
+/* A primitive without a nest form: sort, compact, random_bits, host, if, and a loop that is no nest.  It reads and writes whole
+ * row-major buffers. */
+typedef struct NstModuleStep {
+    const NstNode *node;
+    /* In: inputs of the node; for an if the condition, then what each body captures; for a loop the trip count, the condition,
+     * the states, then what its body captures. */
+    uint32_t n_in, n_out, n_makes;
+    NstBuf *in, *out;
+    NstSym *makes;             /* counted symbols that have their value after it */
+    struct NstModule *body[2]; /* if: then and else; loop: its body; else NULL */
+} NstModuleStep;
 
 typedef struct NstModuleConst {
     NstDtype dtype;
@@ -114,10 +128,19 @@ typedef struct NstModuleRead {
     NstBuf buffer;
 } NstModuleRead;
 
+/* Two sizes the graph requires to be equal.  Facts of the dims say that they are, so no nest can check it. */
+typedef struct NstModuleCheck {
+    NstDim a, b;
+    const char *message;
+} NstModuleCheck;
+
 /* All nests of a graph (or of one region of it). */
 typedef struct NstModule {
     NstArena *arena;
     NstGraph *graph;
+    NstRegionId region; /* whose nodes these are: the graph's own or the body of an if or a loop */
+    NST_VEC(NstVal)
+    captures; /* values of outer regions that a body reads: its INPUT buffers after those of its params */
     NstDims *dims;
     NstExprs *exprs;
     NstOrigins *origins;
@@ -126,8 +149,9 @@ typedef struct NstModule {
     NST_VEC(NstModuleBuffer) buffers; /* by NstBuf.i; entry 0 unused */
     NST_VEC(NstModuleConst) consts;
     NST_VEC(NstModuleRead) reads; /* value-defined symbols */
-    NST_VEC(NstGroup *) groups;   /* in execution order; lowering makes one group a nest */
-    NST_VEC(NstGroup *) prepack;  /* run once when the plan is made, in order: they write PACKED buffers */
+    NST_VEC(NstModuleCheck) checks;
+    NST_VEC(NstGroup *) groups;  /* in execution order; lowering makes one group a nest */
+    NST_VEC(NstGroup *) prepack; /* run once when the plan is made, in order: they write PACKED buffers */
 } NstModule;
 
 NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict);
@@ -140,6 +164,8 @@ NstAxis nst_nest_axis(NstModule *module, const char *name, NstDim extent);
 /* Replaces symbols (axis vars) in every expression and index of the nest. */
 void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n);
 NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no common axes */
+/* True if a nest of the group, or the shape of a buffer it touches, has the symbol. */
+bool nst_group_uses_sym(NstModule *module, const NstGroup *group, NstSym sym);
 /* Puts a group before the one at position `at`. */
 void nst_module_insert_group(NstModule *module, NstGroup *group, uint32_t at);
 

@@ -56,7 +56,7 @@ NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
 void nst_pass_reciprocal(NstModule *module);
 
-/* A group's kernel: ARG k + 1 is module buffer arg[k]. */
+/* A group's kernel: ARG k + 1 is module buffer arg[k].  A group that is a step has none. */
 typedef struct NstScheduled {
     NstKernel *kernel;
     NstBuf *arg;
@@ -64,7 +64,7 @@ typedef struct NstScheduled {
     const NstGroup *group;
 } NstScheduled;
 
-/* One kernel a group, in execution order, and one for each group that packs constants before the first run, in order
+/* One entry a group, in execution order (the bodies of its steps are modules to be scheduled by themselves), and one for each group that packs constants before the first run, in order
  * [module's arena].  Adds the groups that pack run-time operands to the module. */
 typedef struct NstScheduledList {
     NstScheduled *at;

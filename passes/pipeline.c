@@ -31,6 +31,11 @@ bool nst_pass_on(const NstPassOptions *options, NstPass pass)
 
 NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOptions *options)
 {
+    for (uint32_t k = 0; k < module->groups.n; k++) {
+        const NstModuleStep *step = module->groups.at[k]->step;
+        for (int b = 0; step && b < 2; b++)
+            if (step->body[b]) NST_TRY(nst_optimise_nests(ctx, step->body[b], options));
+    }
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
     if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(module);

@@ -357,6 +357,7 @@ NstExpr nst_read_value(NstReading *reading, NstVal value, const NstDim *index)
         for (int d = 0; d < type->rank; d++) at[d + 1] = index[d];
         return nst_expr_load(lower->exprs, type->dtype, buffer, at, (uint32_t)type->rank + 1);
     }
+    if (!buffer.i && !nst_is_view(lower, value)) buffer = nst_lower_capture(lower, value);
     if (buffer.i) return nst_expr_load(lower->exprs, type->dtype, buffer, index, (uint32_t)type->rank);
     return nst_read_view(reading, nst_value_node(lower->graph, value), index);
 }

@@ -49,6 +49,8 @@ void nst_read_finish(NstReading *reading);
 
 /* True if reading the value at an index needs no buffer: a view or a source without data. */
 bool nst_is_view(const NstLowering *lower, NstVal value);
+/* The buffer of a value of an outer region: a constant, or an input that the region's module captures. */
+NstBuf nst_lower_capture(NstLowering *lower, NstVal value);
 /* The value behind region parameters. */
 NstVal nst_lowered_value(const NstLowering *lower, NstVal value);
 

@@ -42,7 +42,9 @@ static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const
     list->n = n;
     list->at = NST_NEW_ARRAY(module->arena, NstScheduled, n);
     for (uint32_t k = 0; k < n; k++)
-        if (schedule_group(ctx, module, group[k], options, &list->at[k]) != NST_OK)
+        if (group[k]->step)
+            list->at[k] = (NstScheduled){.group = group[k]};
+        else if (schedule_group(ctx, module, group[k], options, &list->at[k]) != NST_OK)
             return nst_note(ctx, "kernel '%s'", group[k]->name);
     return NST_OK;
 }

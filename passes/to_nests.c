@@ -1,7 +1,8 @@
 /* to_nests.c: graph -> one nest a primitive.
  *
  * In: a verified graph.  Out: the module's buffers, constants and groups, a group a nest, in the order of the graph's nodes.
- * Views (reading.c) make no nests.  Sort, compact, random_bits, host, if and loop have no nest form: NST_E_UNSUPPORTED. */
+ * Views (reading.c) make no nests.  Sort, compact, random_bits, host, if and some loops have no nest form: they become steps
+ * (lower_step.c). */
 #include "passes/lowering.h"
 #include "passes/pass.h"
 
@@ -14,7 +15,7 @@ static const char *value_name(NstLowering *lower, NstVal value)
     return name ? name : nst_format(lower->arena, "%s%u", nst_prim_info(node->prim)->name, value.i);
 }
 
-static NstBuf add_buffer(NstLowering *lower, NstVal value, NstBufferRole role, uint32_t index)
+NstBuf nst_lower_buffer(NstLowering *lower, NstVal value, NstBufferRole role, uint32_t index)
 {
     const NstType *type = nst_value_type(lower->graph, value);
     NstBuf buffer =
@@ -41,16 +42,17 @@ NstBuf nst_lower_output(NstLowering *lower, NstVal value)
         nst_module_get(lower->module, buffer)->value = value;
         return buffer;
     }
-    return result ? add_buffer(lower, value, NST_ROLE_OUTPUT, result - 1) : add_buffer(lower, value, NST_ROLE_TEMP, 0);
+    return result ? nst_lower_buffer(lower, value, NST_ROLE_OUTPUT, result - 1)
+                  : nst_lower_buffer(lower, value, NST_ROLE_TEMP, 0);
 }
 
-static NstBuf add_const(NstLowering *lower, NstVal value)
+NstBuf nst_lower_const(NstLowering *lower, NstVal value)
 {
     const NstConst *constant = &nst_value_node(lower->graph, value)->attr.constant;
     NstModuleConst item = {nst_value_type(lower->graph, value)->dtype, constant->data, constant->bytes, constant->splat,
                            constant->id};
     nst_vec_push(lower->arena, &lower->module->consts, item);
-    return add_buffer(lower, value, NST_ROLE_CONST, lower->module->consts.n - 1);
+    return nst_lower_buffer(lower, value, NST_ROLE_CONST, lower->module->consts.n - 1);
 }
 
 /* --- nests --------------------------------------------------------------------------------------------------- */
@@ -116,8 +118,7 @@ NstGroup *nst_lower_add(NstLowering *lower, NstNest *nest)
     return group;
 }
 
-/* buffer[begin + i] = value[i], all of value. */
-static void lower_copy(NstLowering *lower, NstVal value, NstBuf buffer, const NstDim *begin, NstOrigin origin)
+void nst_lower_copy(NstLowering *lower, NstVal value, NstBuf buffer, const NstDim *begin, NstOrigin origin)
 {
     const NstType *type = nst_value_type(lower->graph, value);
     NstReading reading = nst_lower_begin(lower, "copy", origin, type->rank);
@@ -163,14 +164,37 @@ static void lower_pointwise(NstLowering *lower, const NstNode *node)
     nst_lower_add(lower, nest);
 }
 
+/* An assert that two sizes are equal: checked by the plan, before anything relies on it. */
+static bool lower_check(NstLowering *lower, const NstNode *node, const char *message)
+{
+    const NstNode *map = nst_value_node(lower->graph, nst_lowered_value(lower, node->in[0]));
+    if (map->prim != NST_PRIM_MAP || map->n_in != 2) return false;
+    const NstExprNode *formula = nst_expr(lower->exprs, map->attr.map.formula);
+    if (formula->op != NST_OP_EQ) return false;
+    NstDim side[2];
+    for (int k = 0; k < 2; k++) {
+        const NstExprNode *arg = nst_expr(lower->exprs, formula->arg[k]);
+        if (arg->op != NST_OP_ARG || arg->ref > 1) return false;
+        const NstNode *size = nst_value_node(lower->graph, nst_lowered_value(lower, map->in[arg->ref]));
+        if (size->prim != NST_PRIM_DIM_VALUE) return false;
+        side[k] = size->attr.dim_value.dim;
+    }
+    nst_vec_push(lower->arena, &lower->module->checks, ((NstModuleCheck){side[0], side[1], message}));
+    return true;
+}
+
 static void lower_assert(NstLowering *lower, const NstNode *node)
 {
+    const char *message = node->attr.assertion.message ? node->attr.assertion.message : "assertion";
+    if (lower_check(lower, node,
+                    nst_format(lower->arena, "%s: %s", nst_origin_text(lower->module->origins, node->origin), message)))
+        return;
     const NstType *type = nst_value_type(lower->graph, node->in[0]);
     NstReading reading = nst_lower_begin(lower, "assert", node->origin, type->rank);
     NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, type->rank, type->shape);
     nest->check = nst_read_value(&reading, node->in[0], index);
-    nest->message = node->attr.assertion.message ? node->attr.assertion.message : "assertion";
+    nest->message = message;
     nst_read_finish(&reading);
     const NstExprNode *known = nst_expr(lower->exprs, nest->check);
     if (known->op == NST_OP_CONST && known->imm.i) return;
@@ -186,7 +210,7 @@ static void lower_pieces(NstLowering *lower, const NstNode *node)
     for (int k = 0; k < out->rank; k++) begin[k] = nst_dim_const(lower->dims, 0);
     for (uint32_t k = 0; k < node->n_in; k++) {
         int axis = node->attr.concat.axis;
-        lower_copy(lower, node->in[k], buffer, begin, node->origin);
+        nst_lower_copy(lower, node->in[k], buffer, begin, node->origin);
         begin[axis] = nst_dim_add(lower->dims, begin[axis], nst_value_type(lower->graph, node->in[k])->shape[axis]);
     }
 }
@@ -216,7 +240,7 @@ static void lower_update_slice(NstLowering *lower, const NstNode *node)
     const NstType *base = nst_value_type(lower->graph, node->in[0]);
     const NstType *update = nst_value_type(lower->graph, node->in[1]);
     NstBuf buffer = nst_lower_output(lower, node->out[0]);
-    lower_copy(lower, node->in[0], buffer, NULL, node->origin);
+    nst_lower_copy(lower, node->in[0], buffer, NULL, node->origin);
     NstReading reading = nst_lower_begin(lower, "update", node->origin, update->rank);
     NstNest *nest = reading.nest;
     NstDim *index = nst_lower_axes(lower, nest, update->rank, update->shape), to[NST_MAX_RANK];
@@ -249,16 +273,9 @@ static NstStatus lower_call(NstLowering *lower, const NstNode *node)
 static NstStatus lower_node(NstLowering *lower, const NstNode *node)
 {
     if (node->n_out > 0 && nst_is_view(lower, node->out[0])) return NST_OK;
-    bool serial = node->prim == NST_PRIM_PREFIX || node->prim == NST_PRIM_SCATTER || node->prim == NST_PRIM_LOOP;
-    NST_CHECK(lower->ctx, !lower->in_loop || !serial, NST_E_UNSUPPORTED,
-              "primitive '%s' inside a loop cannot be compiled yet; the interpreter runs it",
-              nst_prim_info(node->prim)->name);
-    for (uint32_t k = 0; k < node->n_out && lower->in_loop; k++)
-        NST_CHECK(lower->ctx, nst_value_type(lower->graph, node->out[k])->rank < NST_MAX_RANK, NST_E_UNSUPPORTED,
-                  "a value of rank %d inside a loop cannot be compiled", NST_MAX_RANK);
     switch (node->prim) {
     case NST_PRIM_PARAM: return NST_OK; /* the graph's own were made first, a region's stand for others */
-    case NST_PRIM_CONST: add_const(lower, node->out[0]); return NST_OK;
+    case NST_PRIM_CONST: nst_lower_const(lower, node->out[0]); return NST_OK;
     case NST_PRIM_MAP:
     case NST_PRIM_CONVERT:
     case NST_PRIM_BITCAST: lower_pointwise(lower, node); return NST_OK;
@@ -271,15 +288,14 @@ static NstStatus lower_node(NstLowering *lower, const NstNode *node)
     case NST_PRIM_GATHER: nst_lower_gather(lower, node); return NST_OK;
     case NST_PRIM_SCATTER: nst_lower_scatter(lower, node); return NST_OK;
     case NST_PRIM_CALL: return lower_call(lower, node);
-    case NST_PRIM_LOOP: return nst_lower_loop(lower, node);
+    case NST_PRIM_LOOP:
+        return nst_loop_is_nest(lower, node) ? nst_lower_loop(lower, node) : nst_lower_step(lower, node);
     case NST_PRIM_ASSERT: lower_assert(lower, node); return NST_OK;
     case NST_PRIM_RANDOM_BITS:
     case NST_PRIM_SORT:
     case NST_PRIM_COMPACT:
     case NST_PRIM_IF:
-    case NST_PRIM_HOST:
-        NST_FAIL(lower->ctx, NST_E_UNSUPPORTED, "primitive '%s' (%s) cannot be compiled yet; the interpreter runs it",
-                 nst_prim_info(node->prim)->name, nst_origin_text(lower->module->origins, node->origin));
+    case NST_PRIM_HOST: return nst_lower_step(lower, node);
     case NST_PRIM_IOTA:
     case NST_PRIM_DIM_VALUE:
     case NST_PRIM_RESHAPE:
@@ -300,9 +316,9 @@ static void store_symbols(NstLowering *lower, const NstNode *node)
         if (nst_value_node(lower->graph, value) != node) continue;
         value = nst_lowered_value(lower, value);
         if (!lower->buffer_of[value.i].i && nst_is_view(lower, value)) {
-            NstBuf buffer = add_buffer(lower, value, NST_ROLE_TEMP, 0);
+            NstBuf buffer = nst_lower_buffer(lower, value, NST_ROLE_TEMP, 0);
             lower->buffer_of[value.i] = (NstBuf){0};
-            lower_copy(lower, value, buffer, NULL, node->origin);
+            nst_lower_copy(lower, value, buffer, NULL, node->origin);
             lower->buffer_of[value.i] = buffer;
         }
         NstModuleRead read = {lower->graph->sym_defs.at[k].sym, lower->buffer_of[value.i]};
@@ -331,7 +347,8 @@ static void mark_results(NstLowering *lower, const NstRegion *top)
         NstPrim prim = node->prim;
         bool is_state =
             prim == NST_PRIM_LOOP && nst_graph_value(lower->graph, value)->slot < (uint32_t)node->attr.loop.n_states;
-        if (!is_state && prim != NST_PRIM_PARAM && prim != NST_PRIM_CONST && prim != NST_PRIM_CALL &&
+        bool outer = node->region.i != lower->module->region.i;
+        if (!outer && !is_state && prim != NST_PRIM_PARAM && prim != NST_PRIM_CONST && prim != NST_PRIM_CALL &&
             !nst_is_view(lower, value))
             lower->result_of[value.i] = k + 1;
     }
@@ -347,11 +364,11 @@ static void copy_results(NstLowering *lower, const NstRegion *top)
         NstBuf buffer = nst_module_buffer(lower->module, name, type->dtype, type->rank, type->shape, NST_ROLE_OUTPUT);
         nst_module_get(lower->module, buffer)->index = k;
         nst_module_get(lower->module, buffer)->value = value;
-        lower_copy(lower, value, buffer, NULL, nst_value_node(lower->graph, value)->origin);
+        nst_lower_copy(lower, value, buffer, NULL, nst_value_node(lower->graph, value)->origin);
     }
 }
 
-NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
+NstStatus nst_lower_module(NstCtx *ctx, NstModule *module, const NstLowering *outer)
 {
     const NstGraph *graph = module->graph;
     NstLowering lower = {.ctx = ctx,
@@ -360,21 +377,27 @@ NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
                          .dims = module->dims,
                          .exprs = module->exprs,
                          .arena = module->arena};
-    const NstRegion *top = nst_graph_region(graph, (NstRegionId){1});
+    const NstRegion *top = nst_graph_region(graph, module->region);
     lower.buffer_of = NST_NEW_ARRAY(module->arena, NstBuf, graph->values.n);
     lower.stands_for = NST_NEW_ARRAY(module->arena, NstVal, graph->values.n);
     lower.result_of = NST_NEW_ARRAY(module->arena, uint32_t, graph->values.n);
     lower.per_step = NST_NEW_ARRAY(module->arena, bool, graph->values.n);
     lower.history = NST_NEW_ARRAY(module->arena, NstBuf, graph->values.n);
     lower.history_step = NST_NEW_ARRAY(module->arena, NstDim, graph->values.n);
+    if (outer) memcpy(lower.stands_for, outer->stands_for, graph->values.n * sizeof *lower.stands_for);
     mark_results(&lower, top);
     for (uint32_t k = 0; k < top->params.n; k++) {
         const NstType *type = nst_value_type(graph, top->params.at[k]);
         NST_CHECK(ctx, type->kind == NST_TYPE_TENSOR, NST_E_UNSUPPORTED,
                   "input %u is no tensor; only tensors can be compiled yet", k);
-        add_buffer(&lower, top->params.at[k], NST_ROLE_INPUT, k);
+        nst_lower_buffer(&lower, top->params.at[k], NST_ROLE_INPUT, k);
     }
-    NST_TRY(nst_lower_region(&lower, (NstRegionId){1}));
+    NST_TRY(nst_lower_region(&lower, module->region));
     copy_results(&lower, top);
     return NST_OK;
+}
+
+NstStatus nst_to_nests(NstCtx *ctx, NstModule *module)
+{
+    return nst_lower_module(ctx, module, NULL);
 }

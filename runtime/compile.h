@@ -55,6 +55,9 @@ NstStatus nst_compile_kernels(NstCompile *c, NstKernel *const *kernels, uint32_t
 /* The inputs, outputs and their buffers of a plan without steps. */
 NstStatus nst_compile_ports(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
 
+/* The plan of a lowered module, with those of its bodies. */
+NstStatus nst_compile_module_plan(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
+
 /* The whole plan. */
 NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
 

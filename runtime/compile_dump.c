@@ -26,6 +26,12 @@ static NstStatus dump_nests(NstCompile *c, const char *asked, NstText *text, boo
 {
     for (uint32_t k = 0; k < c->module->groups.n; k++) {
         const NstGroup *group = c->module->groups.at[k];
+        for (int b = 0; group->step && b < 2; b++) {
+            NstCompile inner = *c;
+            inner.module = group->step->body[b];
+            if (inner.module) NST_TRY(dump_nests(&inner, asked, text, found));
+        }
+        if (group->step) continue;
         if (!is_asked(asked, group->name, k)) continue;
         NstKernel *kernel;
         NstBuf *arg;
@@ -36,13 +42,35 @@ static NstStatus dump_nests(NstCompile *c, const char *asked, NstText *text, boo
     return NST_OK;
 }
 
+static NstStatus dump_bodies(NstCompile *c, NstDumpStage stage, const NstModuleStep *step, const char *asked,
+                             NstText *text, bool *found);
+
 static NstStatus dump_list(NstCompile *c, NstDumpStage stage, const NstScheduledList *list, const char *asked,
                            uint32_t first, NstText *text, bool *found)
 {
     for (uint32_t k = 0; k < list->n; k++) {
+        if (!list->at[k].kernel) {
+            NST_TRY(dump_bodies(c, stage, list->at[k].group->step, asked, text, found));
+            continue;
+        }
         if (!is_asked(asked, list->at[k].kernel->name, first + k)) continue;
         NST_TRY(dump_kernel(c, stage, list->at[k].kernel, text));
         *found = true;
+    }
+    return NST_OK;
+}
+
+/* Kernels of the bodies of an if or a loop. */
+static NstStatus dump_bodies(NstCompile *c, NstDumpStage stage, const NstModuleStep *step, const char *asked,
+                             NstText *text, bool *found)
+{
+    for (int b = 0; b < 2; b++) {
+        NstCompile inner = *c;
+        inner.module = step->body[b];
+        if (!inner.module) continue;
+        NST_TRY(nst_compile_schedule(&inner));
+        NST_TRY(dump_list(&inner, stage, &inner.prepack, asked, 0, text, found));
+        NST_TRY(dump_list(&inner, stage, &inner.run, asked, inner.prepack.n, text, found));
     }
     return NST_OK;
 }

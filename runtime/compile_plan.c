@@ -9,6 +9,8 @@ typedef struct Planner {
     NstPlan *plan;
     NstModule *module;
     uint32_t *buffer_of; /* by NstBuf.i: plan buffer + 1 */
+    bool *late;          /* by NstSym.i: has no value yet */
+    bool *checked;       /* by check of the module: it has its step */
 } Planner;
 
 /* --- ports --------------------------------------------------------------------------------------------------- */
@@ -255,16 +257,23 @@ static void add_kernel(Planner *p, const NstScheduled *from, const NstCompiledKe
     nst_vec_push(p->c->arena, &p->plan->kernels, made);
 }
 
-static NstStatus kernel_step(Planner *p, const NstScheduled *from, uint32_t kernel, uint32_t number, NstPlanStep *step)
+/* The plan's buffers of n of the module's, used by step `number`. */
+static NstStatus use_buffers(Planner *p, const NstBuf *from, uint32_t n, uint32_t number, uint32_t *buffer)
 {
-    uint32_t *buffer = NST_NEW_ARRAY(p->c->arena, uint32_t, from->n_args);
-    for (uint32_t k = 0; k < from->n_args; k++) {
-        NST_TRY(find_buffer(p, from->arg[k], &buffer[k]));
+    for (uint32_t k = 0; k < n; k++) {
+        NST_TRY(find_buffer(p, from[k], &buffer[k]));
         NstPlanBuffer *used = &p->plan->buffers.at[buffer[k]];
         if (used->place != NST_PLACE_ARENA) continue;
         if (used->first == UINT32_MAX) used->first = number;
         used->last = number;
     }
+    return NST_OK;
+}
+
+static NstStatus kernel_step(Planner *p, const NstScheduled *from, uint32_t kernel, uint32_t number, NstPlanStep *step)
+{
+    uint32_t *buffer = NST_NEW_ARRAY(p->c->arena, uint32_t, from->n_args);
+    NST_TRY(use_buffers(p, from->arg, from->n_args, number, buffer));
     *step = (NstPlanStep){.kind = NST_STEP_KERNEL,
                           .kernel = kernel,
                           .n_buffers = from->n_args,
@@ -276,6 +285,22 @@ static NstStatus kernel_step(Planner *p, const NstScheduled *from, uint32_t kern
 
 /* --- steps --------------------------------------------------------------------------------------------------- */
 
+static void set_late(Planner *p, NstSym sym, bool late)
+{
+    p->late[sym.i] = late;
+}
+
+static bool writes(const NstScheduled *from, NstBuf buffer)
+{
+    const NstModuleStep *step = from->group->step;
+    for (uint32_t k = 0; step && k < step->n_out; k++)
+        if (step->out[k].i == buffer.i) return true;
+    for (uint32_t a = 0; a < from->n_args; a++)
+        if (from->arg[a].i == buffer.i && nst_kernel_buffer(from->kernel, (NstBuf){a + 1})->access & NST_ACCESS_OUT)
+            return true;
+    return false;
+}
+
 /* Reads of symbols whose scalar is written last by kernel `after` (or by none: after = UINT32_MAX). */
 static NstStatus add_reads(Planner *p, uint32_t after)
 {
@@ -284,17 +309,46 @@ static NstStatus add_reads(Planner *p, uint32_t after)
         const NstModuleRead *read = &p->module->reads.at[r];
         uint32_t last = UINT32_MAX, *buffer = NST_NEW(c->arena, uint32_t);
         for (uint32_t k = 0; k < c->run.n; k++)
-            for (uint32_t a = 0; a < c->run.at[k].n_args; a++)
-                if (c->run.at[k].arg[a].i == read->buffer.i &&
-                    nst_kernel_buffer(c->run.at[k].kernel, (NstBuf){a + 1})->access & NST_ACCESS_OUT)
-                    last = k;
+            if (writes(&c->run.at[k], read->buffer)) last = k;
         if (last != after) continue;
         NST_TRY(find_buffer(p, read->buffer, buffer));
         if (p->plan->buffers.at[*buffer].place == NST_PLACE_ARENA) p->plan->buffers.at[*buffer].last = p->plan->steps.n;
         NstPlanStep step = {.kind = NST_STEP_READ, .n_buffers = 1, .buffer = buffer, .n_syms = 1, .sym = &read->sym};
         nst_vec_push(c->arena, &p->plan->steps, step);
+        set_late(p, read->sym, false);
     }
     return NST_OK;
+}
+
+/* Marks the symbols that have no value before a step gives them one. */
+static void mark_late(Planner *p)
+{
+    p->late = NST_NEW_ARRAY(p->c->arena, bool, nst_dims_sym_count(p->plan->dims) + 1);
+    for (uint32_t k = 0; k < p->module->reads.n; k++) set_late(p, p->module->reads.at[k].sym, true);
+    for (uint32_t k = 0; k < p->c->run.n; k++) {
+        const NstModuleStep *step = p->c->run.at[k].group->step;
+        for (uint32_t s = 0; step && s < step->n_makes; s++) set_late(p, step->makes[s], true);
+    }
+    p->checked = NST_NEW_ARRAY(p->c->arena, bool, p->module->checks.n);
+}
+
+static bool is_late(const Planner *p, NstDim dim)
+{
+    for (uint32_t s = 1; s <= nst_dims_sym_count(p->plan->dims); s++)
+        if (p->late[s] && nst_dim_uses(p->plan->dims, dim, (NstSym){s})) return true;
+    return false;
+}
+
+/* Checks as soon as their sizes are known: before any kernel that relies on them, which uses the same sizes. */
+static void add_checks(Planner *p)
+{
+    for (uint32_t k = 0; k < p->module->checks.n; k++) {
+        const NstModuleCheck *check = &p->module->checks.at[k];
+        if (p->checked[k] || is_late(p, check->a) || is_late(p, check->b)) continue;
+        NstPlanStep step = {.kind = NST_STEP_CHECK, .a = check->a, .b = check->b, .text = check->message};
+        nst_vec_push(p->c->arena, &p->plan->steps, step);
+        p->checked[k] = true;
+    }
 }
 
 /* Code of all kernels in one blob; at[k] = where that of compiled[k] begins. */
@@ -311,6 +365,54 @@ static void join_code(Planner *p, const NstCompiledKernel *compiled, uint32_t n,
     p->plan->code_bytes = bytes;
 }
 
+/* The attributes of a primitive that a function of runtime/host.def does. */
+static const char *host_config(NstArena *arena, const NstNode *node)
+{
+    switch (node->prim) {
+    case NST_PRIM_SORT:
+        return nst_format(arena, "axis %d descending %d keys %d", node->attr.sort.axis, node->attr.sort.descending,
+                          node->attr.sort.n_keys);
+    case NST_PRIM_COMPACT: return nst_format(arena, "axis %d", node->attr.compact.axis);
+    case NST_PRIM_HOST: return node->attr.host.config;
+    default: return NULL;
+    }
+}
+
+static NstStatus make_body(Planner *p, NstModule *module, uint32_t *number)
+{
+    NstPlan *body;
+    NstCompile inner = *p->c;
+    inner.module = module;
+    NST_TRY(nst_compile_module_plan(&inner, &body));
+    *number = p->plan->bodies.n;
+    nst_vec_push(p->c->arena, &p->plan->bodies, body);
+    return NST_OK;
+}
+
+static NstStatus structure_step(Planner *p, const NstGroup *group, NstPlanStep *step)
+{
+    const NstModuleStep *from = group->step;
+    const NstNode *node = from->node;
+    uint32_t *buffer = NST_NEW_ARRAY(p->c->arena, uint32_t, from->n_in + from->n_out), number = p->plan->steps.n;
+    NST_TRY(use_buffers(p, from->in, from->n_in, number, buffer));
+    NST_TRY(use_buffers(p, from->out, from->n_out, number, buffer + from->n_in));
+    *step = (NstPlanStep){.kind = NST_STEP_HOST,
+                          .n_buffers = from->n_in + from->n_out,
+                          .buffer = buffer,
+                          .n_in = from->n_in,
+                          .origin = group->origin.i ? nst_origin_text(p->module->origins, group->origin) : NULL};
+    if (from->body[0]) {
+        step->kind = node->prim == NST_PRIM_IF ? NST_STEP_IF : NST_STEP_LOOP;
+        NST_TRY(make_body(p, from->body[0], &step->body));
+        if (from->body[1]) NST_TRY(make_body(p, from->body[1], &step->other));
+        if (node->prim == NST_PRIM_LOOP) step->n_states = (uint32_t)node->attr.loop.n_states;
+    } else {
+        step->text = node->prim == NST_PRIM_HOST ? node->attr.host.name : nst_prim_info(node->prim)->name;
+        step->config = host_config(p->c->arena, node);
+    }
+    return NST_OK;
+}
+
 static NstStatus add_steps(Planner *p)
 {
     NstCompile *c = p->c;
@@ -319,16 +421,26 @@ static NstStatus add_steps(Planner *p)
         NST_TRY(kernel_step(p, &c->prepack.at[k], k, 0, &step));
         nst_vec_push(c->arena, &p->plan->prepack, step);
     }
+    mark_late(p);
+    add_checks(p);
     NST_TRY(add_reads(p, UINT32_MAX));
+    add_checks(p);
+    uint32_t kernel = c->prepack.n;
     for (uint32_t k = 0; k < c->run.n; k++) {
-        NST_TRY(kernel_step(p, &c->run.at[k], c->prepack.n + k, p->plan->steps.n, &step));
+        if (c->run.at[k].group->step)
+            NST_TRY(structure_step(p, c->run.at[k].group, &step));
+        else
+            NST_TRY(kernel_step(p, &c->run.at[k], kernel++, p->plan->steps.n, &step));
         nst_vec_push(c->arena, &p->plan->steps, step);
+        const NstModuleStep *made = c->run.at[k].group->step;
+        for (uint32_t s = 0; made && s < made->n_makes; s++) set_late(p, made->makes[s], false);
         NST_TRY(add_reads(p, k));
+        add_checks(p);
     }
     return NST_OK;
 }
 
-/* Inputs and outputs have their plan buffers from nst_compile_ports. */
+/* Inputs and outputs have their plan buffers from the ports. */
 static void tie_ports(Planner *p)
 {
     for (uint32_t b = 1; b < p->module->buffers.n; b++) {
@@ -338,20 +450,38 @@ static void tie_ports(Planner *p)
     }
 }
 
-NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan)
+/* Ports of the body of an if or a loop. */
+static void body_ports(NstCompile *c, NstPlan **plan)
 {
-    NST_TRY(nst_compile_lower(c));
+    const NstModule *module = c->module;
+    const NstRegion *region = nst_graph_region(c->graph, module->region);
+    *plan = new_plan(c);
+    for (uint32_t k = 0; k < region->params.n + module->captures.n; k++) {
+        NstVal value = k < region->params.n ? region->params.at[k] : module->captures.at[k - region->params.n];
+        add_port(c, *plan, false, k, nst_format(c->arena, "in%u", k), nst_value_type(c->graph, value));
+    }
+    for (uint32_t k = 0; k < region->results.n; k++)
+        add_port(c, *plan, true, k, nst_format(c->arena, "out%u", k), nst_value_type(c->graph, region->results.at[k]));
+}
+
+NstStatus nst_compile_module_plan(NstCompile *c, NstPlan **plan)
+{
     NST_TRY(nst_compile_schedule(c));
-    NST_TRY(nst_compile_ports(c, plan));
+    if (c->module->region.i == NST_GRAPH_REGION.i)
+        NST_TRY(nst_compile_ports(c, plan));
+    else
+        body_ports(c, plan);
     Planner p = {.c = c, .plan = *plan, .module = c->module};
     p.buffer_of = NST_NEW_ARRAY(c->arena, uint32_t, c->module->buffers.n);
     tie_ports(&p);
-    uint32_t n = c->prepack.n + c->run.n, n_compiled, *index;
-    NstKernel **kernels = NST_NEW_ARRAY(c->arena, NstKernel *, n);
-    const NstScheduled **scheduled = NST_NEW_ARRAY(c->arena, const NstScheduled *, n);
-    for (uint32_t k = 0; k < n; k++) {
-        scheduled[k] = k < c->prepack.n ? &c->prepack.at[k] : &c->run.at[k - c->prepack.n];
-        kernels[k] = scheduled[k]->kernel;
+    uint32_t n = 0, n_compiled, *index;
+    NstKernel **kernels = NST_NEW_ARRAY(c->arena, NstKernel *, c->prepack.n + c->run.n);
+    const NstScheduled **scheduled = NST_NEW_ARRAY(c->arena, const NstScheduled *, c->prepack.n + c->run.n);
+    for (uint32_t k = 0; k < c->prepack.n + c->run.n; k++) {
+        const NstScheduled *from = k < c->prepack.n ? &c->prepack.at[k] : &c->run.at[k - c->prepack.n];
+        if (!from->kernel) continue;
+        scheduled[n] = from;
+        kernels[n++] = from->kernel;
     }
     NstCompiledKernel *compiled;
     NST_TRY(nst_compile_kernels(c, kernels, n, &compiled, &n_compiled, &index));
@@ -359,4 +489,10 @@ NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan)
     join_code(&p, compiled, n_compiled, at);
     for (uint32_t k = 0; k < n; k++) add_kernel(&p, scheduled[k], &compiled[index[k]], at[index[k]]);
     return add_steps(&p);
+}
+
+NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan)
+{
+    NST_TRY(nst_compile_lower(c));
+    return nst_compile_module_plan(c, plan);
 }

@@ -148,7 +148,8 @@ NstStatus nst_compile_schedule(NstCompile *c)
     NST_TRY(nst_schedule_module(c->ctx, c->module, &c->passes, &c->run, &c->prepack));
 #ifdef NST_DEBUG
     for (uint32_t k = 0; k < c->prepack.n; k++) NST_TRY(nst_kernel_verify(c->ctx, c->prepack.at[k].kernel));
-    for (uint32_t k = 0; k < c->run.n; k++) NST_TRY(nst_kernel_verify(c->ctx, c->run.at[k].kernel));
+    for (uint32_t k = 0; k < c->run.n; k++)
+        if (c->run.at[k].kernel) NST_TRY(nst_kernel_verify(c->ctx, c->run.at[k].kernel));
 #endif
     return NST_OK;
 }

@@ -4,7 +4,8 @@
 #include <fenv.h>
 #include <stdlib.h>
 #include "runtime/helpers.h"
-#include "runtime/run_state.h"
+#include "runtime/host.h"
+#include "runtime/structure.h"
 
 /* --- steps --------------------------------------------------------------------------------------------------- */
 
@@ -96,15 +97,13 @@ static NstStatus check_equal(NstRunState *state, const NstPlanStep *step)
     const char *text = step->text ? step->text : "sizes must be equal";
     NST_TRY(nst_run_state_size(state, step->a, text, &a));
     NST_TRY(nst_run_state_size(state, step->b, text, &b));
-    NST_CHECK(&state->ctx, a == b, NST_E_SHAPE, "%s: %lld and %lld", text, (long long)a, (long long)b);
+    NST_CHECK(&state->ctx, a == b, NST_E_ASSERT, "%s: %lld and %lld", text, (long long)a, (long long)b);
     return NST_OK;
 }
 
-/* Does step k and returns in *next the step after it. */
-static NstStatus run_step(NstRunState *state, const NstExecRun *run, uint32_t k, const int32_t *cancel, uint32_t *next)
+static NstStatus run_step(NstRunState *state, const NstExecRun *run, uint32_t k, const int32_t *cancel)
 {
     const NstPlanStep *step = &state->exec->plan->steps.at[k];
-    *next = k + 1;
     switch (step->kind) {
     case NST_STEP_KERNEL:
         if (state->exec->value_defined) NST_TRY(nst_run_state_scratch(state, step, 1));
@@ -113,28 +112,21 @@ static NstStatus run_step(NstRunState *state, const NstExecRun *run, uint32_t k,
     case NST_STEP_CHECK: return check_equal(state, step);
     case NST_STEP_HOST:
     case NST_STEP_IF:
-    case NST_STEP_LOOP: break; /* refused by nst_exec_new */
+    case NST_STEP_LOOP: return nst_run_structure(state, run, step);
     }
     NST_FAIL(&state->ctx, NST_E_UNSUPPORTED, "a plan step of kind %d", (int)step->kind);
 }
 
-static NstStatus run_steps(NstRunState *state, const NstExecRun *run, uint32_t begin, uint32_t end)
+static NstStatus run_steps(NstRunState *state, const NstExecRun *run)
 {
     static const int32_t never;
     const int32_t *cancel = run->cancel ? run->cancel : &never;
-    for (uint32_t k = begin, next; k < end; k = next) {
-        const NstPlanStep *step = &state->exec->plan->steps.at[k];
+    uint32_t n = state->exec->plan->steps.n;
+    for (uint32_t k = 0; k < n; k++) {
         NST_CHECK(&state->ctx, __atomic_load_n(cancel, __ATOMIC_RELAXED) == 0, NST_E_CANCELLED,
-                  "the run was cancelled before step %u of %u", k, end);
+                  "the run was cancelled before step %u of %u", k, n);
         int64_t start = run->step_ns ? nst_os_now_ns() : 0;
-        if (step->kind == NST_STEP_IF) {
-            bool taken = *(const uint8_t *)state->at[step->buffer[0]] != 0;
-            uint32_t other = k + 1 + step->n_then;
-            next = other + step->n_else;
-            NST_TRY(run_steps(state, run, taken ? k + 1 : other, taken ? other : next));
-        } else {
-            NST_TRY(run_step(state, run, k, cancel, &next));
-        }
+        NST_TRY(run_step(state, run, k, cancel));
         if (run->step_ns) run->step_ns[k] += (uint64_t)(nst_os_now_ns() - start);
     }
     return NST_OK;
@@ -166,7 +158,7 @@ static void give_state(NstExec *exec, NstRunState *state)
 static NstStatus run_bound(NstRunState *state, const NstExecRun *run)
 {
     NST_TRY(nst_run_state_bind(state, run));
-    NST_TRY(run_steps(state, run, 0, state->exec->plan->steps.n));
+    NST_TRY(run_steps(state, run));
     return nst_run_state_finish(state, run);
 }
 
@@ -262,13 +254,23 @@ static NstStatus check_steps(NstCtx *ctx, NstExec *exec)
     }
     for (uint32_t k = 0; k < plan->steps.n; k++) {
         const NstPlanStep *step = &plan->steps.at[k];
-        NST_CHECK(ctx, step->kind != NST_STEP_HOST, NST_E_UNSUPPORTED, "the host function '%s'", step->text);
-        NST_CHECK(ctx, step->kind != NST_STEP_LOOP, NST_E_UNSUPPORTED, "a loop whose states change shape");
-        if (step->kind == NST_STEP_READ) exec->value_defined = true;
+        NST_CHECK(ctx, step->kind != NST_STEP_HOST || nst_host_find(step->text), NST_E_UNSUPPORTED,
+                  "%s: the host function '%s'", step->origin ? step->origin : "a step", step->text);
         if (step->kind == NST_STEP_KERNEL) exec->n_params += step->n_syms;
         if (step->n_buffers > exec->max_buffers) exec->max_buffers = step->n_buffers;
     }
     return NST_OK;
+}
+
+/* True if a size depends on what is known only while running. */
+static bool has_late_sizes(const NstExec *exec)
+{
+    for (uint32_t k = 0; k < exec->sizes.nodes.n; k++) {
+        const NstSizeNode *node = &exec->sizes.nodes.at[k];
+        if (node->op == NST_DIM_SYM && nst_dims_sym_info(exec->plan->dims, node->sym)->kind != NST_SYM_INPUT)
+            return true;
+    }
+    return false;
 }
 
 static void find_functions(NstExec *exec, const NstKernelFn *function)
@@ -296,7 +298,14 @@ static NstStatus ready(NstCtx *ctx, NstExec *exec, const NstKernelFn *function)
     NST_TRY(alloc_packed(ctx, plan));
     if (!function) NST_TRY(nst_os_map_code(ctx, plan->code, plan->code_bytes, &exec->code));
     nst_sizes_of_plan(&exec->sizes, plan->arena, plan);
+    exec->value_defined = has_late_sizes(exec);
     find_functions(exec, function);
+    exec->body = NST_NEW_ARRAY(plan->arena, NstExec *, plan->bodies.n);
+    if (function) function += plan->kernels.n;
+    for (uint32_t k = 0; k < plan->bodies.n; k++) {
+        NST_TRY(nst_exec_new(ctx, plan->bodies.at[k], exec->pool, function, &exec->body[k]));
+        if (function) function += plan->bodies.at[k]->kernels.n;
+    }
     return prepack(ctx, exec);
 }
 
@@ -331,6 +340,7 @@ void nst_exec_free(NstExec *exec)
 {
     if (!exec) return;
     for (int k = 0; k < NST_EXEC_SPARE; k++) nst_run_state_free(atomic_load(&exec->spare[k]));
+    for (uint32_t k = 0; exec->body && k < exec->plan->bodies.n; k++) nst_exec_free(exec->body[k]);
     nst_os_unmap(&exec->code);
     free(exec);
 }

@@ -17,12 +17,15 @@ typedef struct NstExecRun {
     NstTensor *outputs;      /* one an output of the plan: see nestor/tensor.h; shape and dtype are set by the run */
     const bool *wanted;      /* outputs to give; NULL = all */
     const int32_t *cancel;   /* non-zero stops the run; NULL = never */
-    uint64_t *step_ns;       /* one a step of the plan: time is added; NULL = not measured */
-    char *error;             /* message of a failure */
+    const struct NstRunState *outer; /* run whose step this is the body of: its symbols hold here too.  Outputs whose
+                                        memory is too small then get memory of the engine.  NULL = none */
+    uint64_t *step_ns;               /* one a step of the plan: time is added; NULL = not measured */
+    char *error;                     /* message of a failure */
     size_t error_bytes;
 } NstExecRun;
 
-/* Makes a plan ready.  `function` stands in for the plan's code (tests); NULL = take it from plan->code.
+/* Makes a plan ready.  `function` stands in for the code of the plan and then of its bodies, which
+ * have none of their own (tests); NULL = take it from plan->code.
  * The plan's prepack steps are done and dropped.  Owns: the caller ends it with nst_exec_free, before plan and pool.
  * Errors: NST_E_NOMEM; NST_E_UNSUPPORTED naming a step this version cannot run; what a prepack kernel reports. */
 NstStatus nst_exec_new(NstCtx *ctx, NstPlan *plan, NstPool *pool, const NstKernelFn *function,

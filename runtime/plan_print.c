@@ -63,8 +63,11 @@ static void print_steps(NstText *text, const NstPlan *plan, const char *what, co
         print_dim(text, plan, " ", step[k].a);
         print_dim(text, plan, " == ", step[k].b);
         if (step[k].text) nst_text_add(text, " \"%s\"", step[k].text);
-        if (step[k].n_then + step[k].n_else != 0)
-            nst_text_add(text, " then %u else %u", step[k].n_then, step[k].n_else);
+        if (step[k].config) nst_text_add(text, " (%s)", step[k].config);
+        if (step[k].kind == NST_STEP_IF) nst_text_add(text, " then body %u else %u", step[k].body, step[k].other);
+        if (step[k].kind == NST_STEP_LOOP) nst_text_add(text, " body %u states %u", step[k].body, step[k].n_states);
+        if (step[k].kind >= NST_STEP_HOST) nst_text_add(text, " in %u", step[k].n_in);
+        if (step[k].origin) nst_text_add(text, "\n    origin: %s", step[k].origin);
         nst_text_add(text, "\n");
     }
 }
@@ -82,4 +85,8 @@ void nst_plan_print(NstText *text, const NstPlan *plan)
     print_kernels(text, plan);
     print_steps(text, plan, "prepack", plan->prepack.at, plan->prepack.n);
     print_steps(text, plan, "step", plan->steps.at, plan->steps.n);
+    for (uint32_t k = 0; k < plan->bodies.n; k++) {
+        nst_text_add(text, "body %u of ", k);
+        nst_plan_print(text, plan->bodies.at[k]);
+    }
 }

@@ -12,7 +12,10 @@ typedef struct Reader {
     NST_VEC(NstDim) dims;
     const unsigned char *model;
     size_t model_bytes;
+    int depth; /* of bodies in bodies */
 } Reader;
+
+#define MAX_DEPTH 32 /* as NST_MAX_NESTING of graphs */
 
 static void fault(Reader *r, const char *what)
 {
@@ -330,10 +333,76 @@ static void check_buffers(Reader *r)
         if (plan->outputs.at[k].buffer >= plan->buffers.n) fault(r, "an output without its buffer");
 }
 
-static void check_step(Reader *r, const NstPlanStep *step, uint32_t left)
+/* True if buffer b of the plan can be handed to a port of a body. */
+static bool fits_port(const NstPlan *plan, uint32_t b, const NstPlanPort *port)
+{
+    const NstPlanBuffer *buffer = &plan->buffers.at[b];
+    return buffer->dtype == port->type.dtype && buffer->rank == port->type.rank;
+}
+
+static bool fits_ports(const NstPlan *plan, const uint32_t *b, const NstPlanPort *port, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (!fits_port(plan, b[k], &port[k])) return false;
+    return true;
+}
+
+static bool branch_fits(const NstPlan *plan, const NstPlanStep *step)
+{
+    if (step->body >= plan->bodies.n || step->other >= plan->bodies.n || step->n_in == 0) return false;
+    const NstPlan *yes = plan->bodies.at[step->body], *no = plan->bodies.at[step->other];
+    uint32_t n_out = step->n_buffers - step->n_in;
+    if (step->n_in - 1 != (uint64_t)yes->inputs.n + no->inputs.n || yes->outputs.n != n_out || no->outputs.n != n_out)
+        return false;
+    return fits_ports(plan, step->buffer + 1, yes->inputs.at, yes->inputs.n) &&
+           fits_ports(plan, step->buffer + 1 + yes->inputs.n, no->inputs.at, no->inputs.n) &&
+           fits_ports(plan, step->buffer + step->n_in, yes->outputs.at, n_out) &&
+           fits_ports(plan, step->buffer + step->n_in, no->outputs.at, n_out);
+}
+
+static bool loop_fits(const NstPlan *plan, const NstPlanStep *step)
+{
+    if (step->body >= plan->bodies.n || step->n_in < 2 || step->n_states > step->n_in - 2) return false;
+    const NstPlan *body = plan->bodies.at[step->body];
+    uint32_t n_out = step->n_buffers - step->n_in;
+    if (body->inputs.n != step->n_in || body->outputs.n != n_out + 1 || step->n_states > n_out) return false;
+    if (body->inputs.at[0].type.dtype != NST_I64 || body->inputs.at[1].type.dtype != NST_BOOL ||
+        body->outputs.at[0].type.dtype != NST_BOOL || body->outputs.at[0].type.rank != 0)
+        return false;
+    for (uint32_t k = 0; k < step->n_states; k++) /* a state goes in as it comes out */
+        if (!fits_port(body, body->inputs.at[k + 2].buffer, &body->outputs.at[k + 1])) return false;
+    for (uint32_t k = step->n_states; k < n_out; k++) { /* an entry has one axis less */
+        const NstPlanBuffer *buffer = &plan->buffers.at[step->buffer[step->n_in + k]];
+        const NstPlanPort *port = &body->outputs.at[k + 1];
+        if (buffer->dtype != port->type.dtype || buffer->rank != port->type.rank + 1) return false;
+    }
+    return fits_ports(plan, step->buffer, body->inputs.at, step->n_in) &&
+           fits_ports(plan, step->buffer + step->n_in, body->outputs.at + 1, step->n_states);
+}
+
+static bool is_scalar(const NstPlan *plan, const NstPlanStep *step, uint32_t k, NstDtype dtype)
+{
+    if (k >= step->n_buffers) return false;
+    const NstPlanBuffer *buffer = &plan->buffers.at[step->buffer[k]];
+    int64_t bytes;
+    return buffer->dtype == dtype && nst_dim_is_const(plan->dims, buffer->bytes, &bytes) &&
+           bytes >= (int64_t)nst_dtype_size(dtype);
+}
+
+/* True if the step may write the buffer: aliases are checked by their roots. */
+static bool is_written(const NstPlan *plan, uint32_t b)
+{
+    while (plan->buffers.at[b].place == NST_PLACE_ALIAS) b = plan->buffers.at[b].index;
+    return plan->buffers.at[b].place == NST_PLACE_ARENA || plan->buffers.at[b].place == NST_PLACE_OUTPUT;
+}
+
+static void check_step(Reader *r, const NstPlanStep *step)
 {
     const NstPlan *plan = r->plan;
-    NstDtype first = step->n_buffers != 0 ? plan->buffers.at[step->buffer[0]].dtype : NST_DTYPE_NONE;
+    if (step->n_in > step->n_buffers) fault(r, "a step that reads more buffers than it has");
+    bool structure = step->kind == NST_STEP_HOST || step->kind == NST_STEP_IF || step->kind == NST_STEP_LOOP;
+    for (uint32_t k = step->n_in; structure && k < step->n_buffers; k++)
+        if (!is_written(plan, step->buffer[k])) fault(r, "a step that writes what is not its own");
     switch (step->kind) {
     case NST_STEP_KERNEL:
         if (step->kernel >= plan->kernels.n || step->n_buffers != plan->kernels.at[step->kernel].n_args ||
@@ -341,18 +410,23 @@ static void check_step(Reader *r, const NstPlanStep *step, uint32_t left)
             fault(r, "a step that does not fit its kernel");
         break;
     case NST_STEP_READ:
-        if (step->n_syms != 1 || first != NST_I64) fault(r, "a step that reads no size");
+        if (step->n_syms != 1 || !is_scalar(plan, step, 0, NST_I64)) fault(r, "a step that reads no size");
         break;
     case NST_STEP_CHECK:
         if (step->a.i == 0 || step->b.i == 0) fault(r, "a check without its sizes");
         break;
     case NST_STEP_IF:
-        if (first != NST_BOOL) fault(r, "a branch without a condition");
+        if (!is_scalar(plan, step, 0, NST_BOOL) || !branch_fits(plan, step))
+            fault(r, "a branch that does not fit its bodies");
+        break;
+    case NST_STEP_LOOP:
+        if (!is_scalar(plan, step, 0, NST_I64) || !is_scalar(plan, step, 1, NST_BOOL) || !loop_fits(plan, step))
+            fault(r, "a loop that does not fit its body");
         break;
     case NST_STEP_HOST:
-    case NST_STEP_LOOP: break; /* refused when the plan is made ready */
+        if (!step->text) fault(r, "a host function without a name");
+        break;
     }
-    if ((uint64_t)step->n_then + step->n_else > left) fault(r, "a branch longer than the plan");
 }
 
 static NstPlanStep get_step(Reader *r)
@@ -375,23 +449,27 @@ static NstPlanStep get_step(Reader *r)
     step.a = get_dim(r);
     step.b = get_dim(r);
     step.text = get_text(r);
-    step.n_then = (uint32_t)get(r, 4);
-    step.n_else = (uint32_t)get(r, 4);
+    step.config = get_text(r);
+    step.origin = get_text(r);
+    step.n_in = (uint32_t)get(r, 4);
+    step.body = (uint32_t)get(r, 4);
+    step.other = (uint32_t)get(r, 4);
+    step.n_states = (uint32_t)get(r, 4);
     return step;
 }
 
 static void get_steps(Reader *r)
 {
-    uint32_t n = get_count(r, 33);
+    uint32_t n = get_count(r, 49);
     for (uint32_t k = 0; k < n && !r->fault; k++) {
         NstPlanStep step = get_step(r);
-        if (!r->fault) check_step(r, &step, n - k - 1);
+        if (!r->fault) check_step(r, &step);
         nst_vec_push(r->arena, &r->plan->prepack, step);
     }
-    n = get_count(r, 33);
+    n = get_count(r, 49);
     for (uint32_t k = 0; k < n && !r->fault; k++) {
         NstPlanStep step = get_step(r);
-        if (!r->fault) check_step(r, &step, n - k - 1);
+        if (!r->fault) check_step(r, &step);
         nst_vec_push(r->arena, &r->plan->steps, step);
     }
 }
@@ -409,11 +487,41 @@ static void get_head(Reader *r)
     r->plan->compile_ns = get(r, 8);
 }
 
+static void get_parts(Reader *r);
+
+/* Plans of bodies: over the same dims, one level deeper. */
+static void get_bodies(Reader *r)
+{
+    NstPlan *plan = r->plan;
+    uint32_t n = get_count(r, 52);
+    if (n != 0 && ++r->depth > MAX_DEPTH) fault(r, "bodies nested too deep");
+    for (uint32_t k = 0; k < n && !r->fault; k++) {
+        NstPlan *body = r->plan = NST_NEW(r->arena, NstPlan);
+        body->arena = r->arena;
+        body->dims = plan->dims;
+        uint64_t code_at = get(r, 8), code_bytes = get(r, 8);
+        if (r->fault) break;
+        body->code = get_blob(r, code_at, code_bytes);
+        body->code_bytes = code_bytes;
+        body->model_name = get_text(r);
+        get_parts(r);
+        nst_vec_push(r->arena, &plan->bodies, body);
+    }
+    r->plan = plan;
+    if (n != 0) r->depth--;
+}
+
+static void get_parts(Reader *r)
+{
+    static void (*const section[])(Reader *r) = {get_constants, get_kernels, get_ports, get_buffers,
+                                                 check_buffers, get_bodies,  get_steps};
+    for (size_t k = 0; k < sizeof section / sizeof *section && !r->fault; k++) section[k](r);
+}
+
 NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const void *model,
                         size_t model_bytes, NstPlan **plan)
 {
-    static void (*const section[])(Reader *r) = {get_head,  get_dims,    get_constants, get_files, get_kernels,
-                                                 get_ports, get_buffers, check_buffers, get_steps};
+    static void (*const section[])(Reader *r) = {get_head, get_dims, get_files, get_parts};
     NstPlan *made = NST_NEW(arena, NstPlan);
     made->arena = arena;
     made->dims = nst_dims_new(arena);

@@ -62,13 +62,19 @@ static void use_symbol(Writer *w, NstSym sym)
     w->sym_number[sym.i] = w->syms.n;
 }
 
+static void collect_step_symbols(Writer *w, const NstPlan *plan)
+{
+    for (uint32_t k = 0; k < plan->steps.n; k++)
+        for (uint32_t s = 0; s < plan->steps.at[k].n_syms; s++) use_symbol(w, plan->steps.at[k].sym[s]);
+    for (uint32_t k = 0; k < plan->bodies.n; k++) collect_step_symbols(w, plan->bodies.at[k]);
+}
+
 static void collect_symbols(Writer *w)
 {
     w->sym_number = NST_NEW_ARRAY(w->arena, uint32_t, nst_dims_sym_count(w->plan->dims) + 1);
     for (uint32_t k = 0; k < w->sizes.nodes.n; k++)
         if (w->sizes.nodes.at[k].op == NST_DIM_SYM) use_symbol(w, w->sizes.nodes.at[k].sym);
-    for (uint32_t k = 0; k < w->plan->steps.n; k++)
-        for (uint32_t s = 0; s < w->plan->steps.at[k].n_syms; s++) use_symbol(w, w->plan->steps.at[k].sym[s]);
+    collect_step_symbols(w, w->plan);
 }
 
 static void put_dims(Writer *w)
@@ -168,8 +174,12 @@ static void put_steps(Writer *w, const NstPlanStep *step, uint32_t n)
         put_dim(w, step[k].a);
         put_dim(w, step[k].b);
         put_text(w, step[k].text);
-        put_32(w, step[k].n_then);
-        put_32(w, step[k].n_else);
+        put_text(w, step[k].config);
+        put_text(w, step[k].origin);
+        put_32(w, step[k].n_in);
+        put_32(w, step[k].body);
+        put_32(w, step[k].other);
+        put_32(w, step[k].n_states);
     }
 }
 
@@ -250,6 +260,28 @@ static void put_constants(Writer *w, Blobs *blobs)
     }
 }
 
+/* A plan without the dims it shares with its bodies. */
+static void put_parts(Writer *w, Blobs *blobs, const NstPlan *plan)
+{
+    w->plan = plan;
+    put_constants(w, blobs);
+    put_kernels(w);
+    put_ports(w, plan->inputs.at, plan->inputs.n);
+    put_ports(w, plan->outputs.at, plan->outputs.n);
+    put_buffers(w);
+    put_32(w, plan->bodies.n);
+    for (uint32_t k = 0; k < plan->bodies.n; k++) {
+        const NstPlan *body = plan->bodies.at[k];
+        put_64(w, add_blob(blobs, body->code, body->code_bytes));
+        put_64(w, body->code_bytes);
+        put_text(w, body->model_name);
+        put_parts(w, blobs, body);
+    }
+    w->plan = plan;
+    put_steps(w, plan->prepack.at, plan->prepack.n);
+    put_steps(w, plan->steps.at, plan->steps.n);
+}
+
 /* The words are written twice, since they hold where the blobs lie and the blobs follow them: their length does not
  * depend on what they hold. */
 static void put_plan(Writer *w, Blobs *blobs, uint64_t words_bytes)
@@ -266,23 +298,24 @@ static void put_plan(Writer *w, Blobs *blobs, uint64_t words_bytes)
     put_text(w, plan->model_name);
     put_64(w, plan->compile_ns);
     put_dims(w);
-    put_constants(w, blobs);
     put_files(w);
-    put_kernels(w);
-    put_ports(w, plan->inputs.at, plan->inputs.n);
-    put_ports(w, plan->outputs.at, plan->outputs.n);
-    put_buffers(w);
-    put_steps(w, plan->prepack.at, plan->prepack.n);
-    put_steps(w, plan->steps.at, plan->steps.n);
+    put_parts(w, blobs, plan);
+}
+
+static size_t count_blobs(const NstPlan *plan)
+{
+    size_t n = 1 + plan->constants.n;
+    for (uint32_t k = 0; k < plan->bodies.n; k++) n += count_blobs(plan->bodies.at[k]);
+    return n;
 }
 
 NstStatus nst_plan_write(NstCtx *ctx, NstArena *arena, const NstPlan *plan, NstPart **parts, int *n_parts)
 {
     (void)ctx;
     Writer w = {.arena = arena, .plan = plan};
-    nst_sizes_of_plan(&w.sizes, arena, plan);
+    nst_sizes_add_plan(&w.sizes, arena, plan, true);
     collect_symbols(&w);
-    Blobs blobs = {.parts = NST_NEW_ARRAY(arena, NstPart, 3 + 2 * (size_t)plan->constants.n)};
+    Blobs blobs = {.parts = NST_NEW_ARRAY(arena, NstPart, 1 + 2 * count_blobs(plan))};
     put_plan(&w, &blobs, 0);
     put_plan(&w, &blobs, w.bytes.n);
     blobs.parts[0] = (NstPart){w.bytes.at, w.bytes.n};

@@ -179,7 +179,8 @@ static NstStatus prepare_body(NstCtx *ctx, void *arg)
     NstRunState *state = ((void **)arg)[0];
     const NstTensor *inputs = ((void **)arg)[1];
     NstExec *exec = state->exec;
-    memset(state->known, 0, exec->n_syms * sizeof *state->known);
+    memcpy(state->sym, state->outer, exec->n_syms * sizeof *state->sym);
+    memcpy(state->known, state->outer_known, exec->n_syms * sizeof *state->known);
     NST_TRY(define_symbols(state, inputs));
     nst_sizes_eval(&exec->sizes, state->sym, state->known, state->value, state->state);
     NST_TRY(check_axes(state, inputs));
@@ -209,9 +210,24 @@ static bool same_shapes(const NstRunState *state, const NstTensor *inputs)
     return true;
 }
 
-static NstStatus prepare(NstRunState *state, const NstTensor *inputs)
+/* True if the symbols of the run around are as they were; remembers them. */
+static bool same_outer(NstRunState *state, const NstRunState *outer)
 {
-    if (state->ready && !state->exec->value_defined && same_shapes(state, inputs)) return NST_OK;
+    if (!outer) return true; /* none was known, ever */
+    size_t n = state->exec->n_syms;
+    if (memcmp(state->outer, outer->sym, n * sizeof *state->outer) == 0 &&
+        memcmp(state->outer_known, outer->known, n * sizeof *state->outer_known) == 0)
+        return true;
+    memcpy(state->outer, outer->sym, n * sizeof *state->outer);
+    memcpy(state->outer_known, outer->known, n * sizeof *state->outer_known);
+    return false;
+}
+
+static NstStatus prepare(NstRunState *state, const NstExecRun *run)
+{
+    const NstTensor *inputs = run->inputs;
+    bool same = same_outer(state, run->outer);
+    if (same && state->ready && !state->exec->value_defined && same_shapes(state, inputs)) return NST_OK;
     state->ready = false;
     void *arg[2] = {state, (void *)(uintptr_t)inputs};
     NST_TRY(nst_guard(&state->ctx, prepare_body, arg));
@@ -293,12 +309,13 @@ static NstStatus output_memory(NstRunState *state, const NstExecRun *run, uint32
 {
     const NstPlanPort *port = &state->exec->plan->outputs.at[k];
     NstTensor *out = &run->outputs[k];
-    *at = out->data;
+    *at = NULL;
     if (!nst_sizes_known(&state->exec->sizes, state->exec->plan->buffers.at[port->buffer].bytes, state->state))
         return NST_OK;
     int64_t bytes = 0;
+    *at = out->data;
     NST_TRY(byte_size(state, port->buffer, &bytes));
-    if (out->data) {
+    if (out->data && (!run->outer || out->bytes >= (size_t)bytes)) {
         NST_CHECK(&state->ctx, out->bytes >= (size_t)bytes, NST_E_INVALID,
                   "output '%s' is given %zu bytes, it has %lld", port->name, out->bytes, (long long)bytes);
         return NST_OK;
@@ -359,18 +376,17 @@ static void bind_aliases(NstRunState *state)
 NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run)
 {
     const NstPlan *plan = state->exec->plan;
-    NST_TRY(prepare(state, run->inputs));
+    NST_TRY(prepare(state, run));
     for (uint32_t k = 0; k < plan->inputs.n; k++) NST_TRY(bind_input(state, &plan->inputs.at[k], &run->inputs[k]));
     NST_TRY(bind_buffers(state, run));
     bind_aliases(state);
     return NST_OK;
 }
 
-NstStatus nst_run_state_learn(NstRunState *state, const NstExecRun *run, NstSym sym, int64_t value)
+/* Memory and steps after symbols have got their values. */
+static NstStatus refresh(NstRunState *state, const NstExecRun *run)
 {
     NstExec *exec = state->exec;
-    state->sym[sym.i] = value;
-    state->known[sym.i] = true;
     nst_sizes_eval(&exec->sizes, state->sym, state->known, state->value, state->state);
     for (uint32_t b = 0; b < exec->plan->buffers.n; b++) {
         NstPlanPlace place = exec->plan->buffers.at[b].place;
@@ -378,6 +394,38 @@ NstStatus nst_run_state_learn(NstRunState *state, const NstExecRun *run, NstSym 
     }
     bind_aliases(state);
     return prepare_steps(state);
+}
+
+NstStatus nst_run_state_learn(NstRunState *state, const NstExecRun *run, NstSym sym, int64_t value)
+{
+    state->sym[sym.i] = value;
+    state->known[sym.i] = true;
+    return refresh(state, run);
+}
+
+NstStatus nst_run_state_shape(NstRunState *state, const NstExecRun *run, uint32_t b, const int64_t *shape)
+{
+    const NstPlan *plan = state->exec->plan;
+    const NstPlanBuffer *buffer = &plan->buffers.at[b];
+    bool learned = false;
+    for (int axis = 0; axis < buffer->rank; axis++) {
+        const NstDimNode *node = nst_dim_node(plan->dims, buffer->shape[axis]);
+        if (node->op != NST_DIM_SYM || state->known[node->sym.i]) continue;
+        const NstSymInfo *info = nst_dims_sym_info(plan->dims, node->sym);
+        NST_CHECK(&state->ctx, shape[axis] >= info->lo && shape[axis] <= info->hi, NST_E_SHAPE,
+                  "'%s' has extent %lld at axis %d, allowed are %lld to %lld", buffer->name, (long long)shape[axis],
+                  axis, (long long)info->lo, (long long)info->hi);
+        state->sym[node->sym.i] = shape[axis];
+        state->known[node->sym.i] = learned = true;
+    }
+    if (learned) NST_TRY(refresh(state, run));
+    for (int axis = 0; axis < buffer->rank; axis++) {
+        int64_t planned = 0;
+        NST_TRY(nst_run_state_size(state, buffer->shape[axis], buffer->name, &planned));
+        NST_CHECK(&state->ctx, planned == shape[axis], NST_E_SHAPE, "'%s' has extent %lld at axis %d, allowed: %lld",
+                  buffer->name, (long long)shape[axis], axis, (long long)planned);
+    }
+    return NST_OK;
 }
 
 /* Sets the shape of output k and copies it if it was not written in place. */
@@ -418,6 +466,8 @@ static NstStatus init_body(NstCtx *ctx, void *arg)
     NstArena *arena = ctx->arena;
     state->shape = NST_NEW_ARRAY(arena, int64_t, exec->n_in_dims);
     state->sym = NST_NEW_ARRAY(arena, int64_t, exec->n_syms);
+    state->outer = NST_NEW_ARRAY(arena, int64_t, exec->n_syms);
+    state->outer_known = NST_NEW_ARRAY(arena, bool, exec->n_syms);
     state->known = NST_NEW_ARRAY(arena, bool, exec->n_syms);
     state->value = NST_NEW_ARRAY(arena, int64_t, exec->sizes.nodes.n);
     state->state = NST_NEW_ARRAY(arena, uint8_t, exec->sizes.nodes.n);

@@ -16,6 +16,7 @@ struct NstExec {
     NstPool *pool;
     NstSizes sizes;        /* [arena of the plan] */
     NstKernelFn *function; /* by kernel [arena of the plan] */
+    NstExec **body;        /* by body of the plan [arena of the plan] */
     NstMapping code;
     uint32_t n_syms;      /* one more than the highest symbol */
     uint32_t n_in_dims;   /* ranks of all inputs together */
@@ -41,8 +42,10 @@ typedef struct NstStepState {
 struct NstRunState {
     NstExec *exec;
     NstCtx ctx;
-    bool ready;       /* what follows belongs to `shape` */
-    int64_t *shape;   /* of all inputs */
+    bool ready;     /* what follows belongs to `shape` */
+    int64_t *shape; /* of all inputs */
+    int64_t *outer; /* by symbol: what the run around had, where outer_known */
+    bool *outer_known;
     int64_t *sym;     /* by symbol */
     bool *known;      /* by symbol */
     int64_t *value;   /* by node of exec->sizes */
@@ -69,6 +72,11 @@ NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run) NST_MUST
 
 /* Gives a symbol its value while running and memory to what is known by that.  Errors are in state->ctx. */
 NstStatus nst_run_state_learn(NstRunState *state, const NstExecRun *run, NstSym sym, int64_t value) NST_MUST_CHECK;
+
+/* Buffer b is made with this shape: symbols that stand alone on its axes get their value if they have none, and it gets memory
+ * if it has none.  Errors are in state->ctx: NST_E_SHAPE where it should have another shape. */
+NstStatus nst_run_state_shape(NstRunState *state, const NstExecRun *run, uint32_t b,
+                              const int64_t *shape) NST_MUST_CHECK;
 
 /* Fills in shapes, copies outputs that were not written in place.  Errors are in state->ctx. */
 NstStatus nst_run_state_finish(NstRunState *state, const NstExecRun *run) NST_MUST_CHECK;

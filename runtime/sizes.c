@@ -54,9 +54,8 @@ static void add_ports(NstSizes *sizes, NstArena *arena, const NstPlan *plan, con
             nst_sizes_add(sizes, arena, plan->dims, port[k].type.shape[axis]);
 }
 
-void nst_sizes_of_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan)
+void nst_sizes_add_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan, bool bodies)
 {
-    *sizes = (NstSizes){0};
     add_ports(sizes, arena, plan, plan->inputs.at, plan->inputs.n);
     add_ports(sizes, arena, plan, plan->outputs.at, plan->outputs.n);
     for (uint32_t b = 0; b < plan->buffers.n; b++) {
@@ -71,6 +70,13 @@ void nst_sizes_of_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan)
     }
     add_steps(sizes, arena, plan, plan->prepack.at, plan->prepack.n);
     add_steps(sizes, arena, plan, plan->steps.at, plan->steps.n);
+    for (uint32_t k = 0; bodies && k < plan->bodies.n; k++) nst_sizes_add_plan(sizes, arena, plan->bodies.at[k], true);
+}
+
+void nst_sizes_of_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan)
+{
+    *sizes = (NstSizes){0};
+    nst_sizes_add_plan(sizes, arena, plan, false);
 }
 
 /* --- evaluation ---------------------------------------------------------------------------------------------- */

@@ -29,7 +29,10 @@ typedef enum NstSizeState { NST_SIZE_UNKNOWN, NST_SIZE_KNOWN, NST_SIZE_OVERFLOW,
 /* Adds a dim of `dims` to the program [arena]; none is allowed and adds nothing. */
 void nst_sizes_add(NstSizes *sizes, NstArena *arena, const NstDims *dims, NstDim dim);
 
-/* The program of every dim a plan mentions.  Owns: arena. */
+/* Adds every dim a plan mentions, those of its bodies too if asked for. */
+void nst_sizes_add_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan, bool bodies);
+
+/* The program of every dim a plan mentions without its bodies.  Owns: arena. */
 void nst_sizes_of_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan);
 
 /* Evaluates all nodes: sym_known[s] tells whether sym_value[s] holds; value and state have nodes.n entries. */

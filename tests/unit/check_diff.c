@@ -12,7 +12,7 @@
 #define GRAPHS      2000
 #define REFUSED_PER 20
 
-/* What has no nest form yet: nst_lower_graph says so. */
+/* What is no kernel but a step of the plan: check_plan_diff.c. */
 #define NOT_COMPILED                                                                                                   \
     (1u << NST_PRIM_SORT | 1u << NST_PRIM_COMPACT | 1u << NST_PRIM_RANDOM_BITS | 1u << NST_PRIM_HOST |                 \
      1u << NST_PRIM_IF | 1u << NST_PRIM_LOOP)

@@ -116,6 +116,9 @@ NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
     NST_TRY(nst_lower_graph(ctx, ctx->arena, graph, target, options, &run->module));
     NstScheduledList scheduled, prepack;
     NST_TRY(nst_schedule_module(ctx, run->module, options, &scheduled, &prepack));
+    for (uint32_t k = 0; k < scheduled.n; k++)
+        NST_CHECK(ctx, scheduled.at[k].kernel, NST_E_UNSUPPORTED, "step '%s': kernels alone are run here",
+                  scheduled.at[k].group->name);
     run->kernel = scheduled.at;
     run->n_kernels = scheduled.n;
     Runner r = {.ctx = ctx, .test = test, .module = run->module, .target = target, .threads = threads};

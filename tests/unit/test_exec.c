@@ -363,7 +363,7 @@ Test(exec, check_steps_compare_sizes)
     cr_assert_eq(run(exec, in, NULL), NST_OK);
     in[1].shape[0] = 4;
     in[1].bytes = 16;
-    cr_assert_eq(run(exec, in, NULL), NST_E_SHAPE);
+    cr_assert_eq(run(exec, in, NULL), NST_E_ASSERT);
     cr_assert_str_eq(error, "add1 (Add): x and y must match: 3 and 4");
     nst_exec_free(exec);
 }
@@ -374,7 +374,7 @@ Test(exec, unsupported_steps_are_refused_by_name)
     nst_vec_push(ctx.arena, &plan->steps, host);
     NstExec *exec;
     cr_assert_eq(nst_exec_new(&ctx, plan, pool, chain_functions, &exec), NST_E_UNSUPPORTED);
-    cr_assert_str_eq(ctx.error, "the host function 'regex'");
+    cr_assert_str_eq(ctx.error, "a step: the host function 'regex'");
 }
 
 /* --- weights --- */

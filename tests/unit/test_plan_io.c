@@ -21,6 +21,70 @@ static void end(void)
 
 TestSuite(plan_io, .init = begin, .fini = end, .timeout = 60);
 
+/* A body: one input and one output of the plan's dims, a constant, a kernel that takes both. */
+static NstPlan *make_body(const char *name, NstDim n, uint32_t n_in, uint32_t n_out)
+{
+    static const char code[70] = "more code";
+    static const float weight[2] = {7, 8};
+    NstPlan *body = nst_test_plan_new(ctx.arena);
+    body->dims = plan->dims;
+    body->model_name = name;
+    body->code = code;
+    body->code_bytes = sizeof code;
+    for (uint32_t k = 0; k < n_in; k++)
+        nst_test_port(body, false, "in", nst_test_buffer(body, "in", NST_PLACE_INPUT, k, n));
+    for (uint32_t k = 0; k < n_out; k++)
+        nst_test_port(body, true, "out", nst_test_buffer(body, "out", NST_PLACE_OUTPUT, k, n));
+    uint32_t w = nst_test_buffer(body, "w", NST_PLACE_CONST, 0, nst_dim_const(body->dims, 2));
+    nst_vec_push(ctx.arena, &body->constants, ((NstPlanConst){.dtype = NST_F32, .data = weight, .bytes = 8}));
+    nst_test_kernel(body, name, false);
+    body->kernels.at[0].n_args = 2;
+    nst_test_step(body, 0, (uint32_t[]){w, n_in, UINT32_MAX}, NULL);
+    return body;
+}
+
+/* Makes a port and its buffer a scalar. */
+static void make_scalar(NstPlan *body, NstPlanPort *port, NstDtype dtype)
+{
+    NstPlanBuffer *buffer = &body->buffers.at[port->buffer];
+    buffer->dtype = port->type.dtype = dtype;
+    buffer->rank = port->type.rank = 0;
+    buffer->bytes = nst_dim_const(body->dims, (int64_t)nst_dtype_size(dtype));
+}
+
+/* if c then x else x, a loop of it with one state and one scan, a sort. */
+static void add_structure(uint32_t x, uint32_t y, NstDim n)
+{
+    NstDims *dims = plan->dims;
+    uint32_t c = nst_test_buffer(plan, "c", NST_PLACE_ARENA, 0, nst_dim_const(dims, 1)),
+             i = nst_test_buffer(plan, "i", NST_PLACE_ARENA, 0, nst_dim_const(dims, 2)),
+             s = nst_test_buffer(plan, "s", NST_PLACE_ARENA, 0, n);
+    plan->buffers.at[c].dtype = NST_BOOL;
+    plan->buffers.at[i].dtype = NST_I64;
+    plan->buffers.at[i].rank = plan->buffers.at[c].rank = 0;
+    uint32_t scan = nst_test_buffer(plan, "scan", NST_PLACE_ARENA, 0, n);
+    plan->buffers.at[scan].rank = 2;
+    plan->buffers.at[scan].shape = nst_copy(ctx.arena, ((NstDim[]){n, n}), 2 * sizeof n);
+    NstPlan *loop = make_body("loop", n, 3, 3);
+    make_scalar(loop, &loop->inputs.at[0], NST_I64);
+    make_scalar(loop, &loop->inputs.at[1], NST_BOOL);
+    make_scalar(loop, &loop->outputs.at[0], NST_BOOL);
+    nst_vec_push(ctx.arena, &plan->bodies, make_body("yes", n, 1, 1));
+    nst_vec_push(ctx.arena, &plan->bodies, make_body("no", n, 1, 1));
+    nst_vec_push(ctx.arena, &plan->bodies, loop);
+    nst_vec_push(ctx.arena, &plan->bodies.at[1]->bodies, make_body("inner", n, 0, 1));
+    uint32_t branch[] = {c, x, x, y}, loops[] = {i, c, x, s, scan}, sorts[] = {x, s};
+    NstPlanStep step = {.kind = NST_STEP_IF, .n_buffers = 4, .n_in = 3, .body = 0, .other = 1, .origin = "if1 (If)"};
+    step.buffer = nst_copy(ctx.arena, branch, sizeof branch);
+    nst_vec_push(ctx.arena, &plan->steps, step);
+    step = (NstPlanStep){.kind = NST_STEP_LOOP, .n_buffers = 5, .n_in = 3, .body = 2, .n_states = 1};
+    step.buffer = nst_copy(ctx.arena, loops, sizeof loops);
+    nst_vec_push(ctx.arena, &plan->steps, step);
+    step = (NstPlanStep){.kind = NST_STEP_HOST, .n_buffers = 2, .n_in = 1, .text = "sort", .config = "axis 0"};
+    step.buffer = nst_copy(ctx.arena, sorts, sizeof sorts);
+    nst_vec_push(ctx.arena, &plan->steps, step);
+}
+
 /* One of everything. */
 static void make_plan(void)
 {
@@ -79,15 +143,16 @@ static void make_plan(void)
     nst_test_step(plan, 0, (uint32_t[]){w, p, UINT32_MAX}, NULL);
     nst_vec_push(ctx.arena, &plan->prepack, nst_vec_pop(&plan->steps));
     nst_test_step(plan, k, (uint32_t[]){x, t, UINT32_MAX}, (NstSym[]){ns, late, {0}});
-    uint32_t *buffers = nst_copy(ctx.arena, (uint32_t[]){t, a, p}, 12);
+    uint32_t scalar = nst_test_buffer(plan, "scalar", NST_PLACE_ARENA, 0, nst_dim_const(dims, 2));
+    plan->buffers.at[scalar].dtype = NST_I64;
+    uint32_t *buffers = nst_copy(ctx.arena, &scalar, sizeof scalar);
     nst_vec_push(ctx.arena, &plan->steps,
                  ((NstPlanStep){.kind = NST_STEP_READ,
                                 .n_buffers = 1,
                                 .buffer = buffers,
                                 .n_syms = 1,
                                 .sym = nst_copy(ctx.arena, &late, 4)}));
-    nst_vec_push(ctx.arena, &plan->steps,
-                 ((NstPlanStep){.kind = NST_STEP_IF, .n_buffers = 1, .buffer = buffers + 1, .n_then = 1, .n_else = 1}));
+    add_structure(x, y, n);
     nst_vec_push(ctx.arena, &plan->steps,
                  ((NstPlanStep){.kind = NST_STEP_CHECK, .a = n, .b = m, .text = "must agree"}));
     nst_vec_push(ctx.arena, &plan->steps, ((NstPlanStep){.kind = NST_STEP_CHECK, .a = size, .b = m, .text = ""}));
@@ -134,6 +199,11 @@ Test(plan_io, reads_back_what_was_written)
     cr_assert_eq(memcmp(back->code, "code", 5), 0);
     cr_assert_eq(memcmp(back->constants.at[0].data, plan->constants.at[0].data, 12), 0);
     cr_assert_eq(back->constants.at[2].data, model + 5);
+    cr_assert_eq(back->bodies.n, 3);
+    cr_assert_eq(memcmp(back->bodies.at[1]->code, "more code", 10), 0);
+    cr_assert_eq(((const float *)back->bodies.at[2]->constants.at[0].data)[1], 8);
+    cr_assert_str_eq(back->bodies.at[1]->bodies.at[0]->model_name, "inner");
+    cr_assert_eq(back->bodies.at[0]->dims, back->dims);
     cr_assert_eq(memcmp(back->inputs.at[0].only, plan->inputs.at[0].only, back->inputs.at[0].only_bytes), 0);
     cr_assert_eq(back->inputs.at[0].only_shape[0], 2);
     cr_assert_null(back->outputs.at[0].only);

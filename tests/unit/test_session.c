@@ -187,7 +187,7 @@ Test(session, sizes_read_from_views_come_before_their_users)
                  "}\n",
                  NULL);
     int64_t k = 0;
-    float x[6] = {1, 2, 3, 4, 5, 6}, y[12];
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[18];
     NstNamedTensor in[2] = {
         {.name = "k", .tensor = {.dtype = NST_I64, .rank = 1, .shape = {1}, .data = &k, .bytes = 8}},
         {.name = "x", .tensor = {.dtype = NST_F32, .rank = 3, .shape = {2, 1, 3}, .data = x, .bytes = 24}}};
@@ -196,6 +196,8 @@ Test(session, sizes_read_from_views_come_before_their_users)
     cr_assert(y[3] == 1 && y[6] == 4 && y[11] == 6);
     k = 1;
     out = floats("y", y, 2, 4, 3);
+    cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_E_INVALID); /* more than the caller has room for */
+    out = floats("y", y, 2, 6, 3);
     cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_E_ASSERT);
 }
 

@@ -125,10 +125,18 @@ Test(to_nests, a_bad_index_is_an_error)
     cr_assert_eq(support_try_module(&ctx, &test, &target, &plain, 0, &run), NST_E_INDEX);
 }
 
-Test(to_nests, what_has_no_nest_form_is_named)
+/* A step between nests is no kernel, and nothing is fused over it. */
+Test(to_nests, what_has_no_nest_form_is_a_step)
 {
-    ModuleCase test = {.text = "graph g(x: f32[8]) {\n  %a = sort keys 1 axis 0 %x : f32[8]\n  return a = %a\n}\n"};
-    ModuleRun run;
-    cr_assert_eq(support_try_module(&ctx, &test, &target, &plain, 0, &run), NST_E_UNSUPPORTED);
-    cr_assert(strstr(ctx.error, "'sort'"), "%s", ctx.error);
+    static const char text[] = "graph g(x: f32[8]) {\n  %h = map \"a + 1\" %x\n  %a = sort keys 1 axis 0 %h : f32[8]\n"
+                               "  %b = map \"a * 2\" %a\n  return b = %b\n}\n";
+    NstGraph *graph;
+    NstModule *module;
+    NstScheduledList run, prepack;
+    cr_assert_eq(nst_graph_parse(&ctx, ctx.arena, text, strlen(text), &graph), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_lower_graph(&ctx, ctx.arena, graph, &target, NULL, &module), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_schedule_module(&ctx, module, NULL, &run, &prepack), NST_OK, "%s", ctx.error);
+    cr_assert_eq(run.n, 3);
+    cr_assert(run.at[0].kernel && !run.at[1].kernel && run.at[2].kernel);
+    cr_assert_str_eq(run.at[1].group->name, "sort");
 }
