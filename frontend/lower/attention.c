@@ -136,6 +136,43 @@ LOWER(attention)
     out(c, 3, convert(c, stage[mode], own));
 }
 
+/* What the graph in an attribute makes of x, which keeps its type; x itself if there is none. */
+static V modified(NstLower *c, const char *attr, V x)
+{
+    V y = x;
+    if (has_attr(c, attr)) graph(c, attr, 1, &x, 1, &y);
+    if (!failed(c) && (rank(c, y) != rank(c, x) || dtype(c, y) != dtype(c, x)))
+        fail(c, NST_E_MODEL, "%s gives %s of rank %d, allowed: %s of rank %d", attr, nst_dtype_info(dtype(c, y))->name,
+             rank(c, y), nst_dtype_info(dtype(c, x))->name, rank(c, x));
+    return y;
+}
+
+/* Attention with graphs in between: q[B, H, S, E], k[B, G, T, E], v[B, G, T, F], computed in softmax_precision. */
+LOWER(flex_attention)
+{
+    V q = in(c, 0), k = in(c, 1), v = in(c, 2);
+    int64_t code = attr_i(c, "softmax_precision"), q_heads, heads;
+    NstDtype own = dtype(c, q), wide = own == NST_F64 ? NST_F64 : NST_F32;
+    if (has_attr(c, "softmax_precision"))
+        wide = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
+    if (!nst_dtype_is_float(wide)) fail(c, NST_E_MODEL, "softmax_precision %lld is no float", (long long)code);
+    if (rank(c, q) != 4 || rank(c, k) != 4 || rank(c, v) != 4)
+        fail(c, NST_E_SHAPE, "Q, K and V have ranks %d, %d and %d, allowed: 4", rank(c, q), rank(c, k), rank(c, v));
+    if (failed(c)) return;
+    if (!known(c, dim(c, q, 1), &q_heads) || !known(c, dim(c, k, 1), &heads) || heads < 1 || q_heads % heads != 0) {
+        fail(c, NST_E_UNSUPPORTED, "numbers of heads that are open, or no multiples: not supported");
+        return;
+    }
+    V s = contract(c, "bkgse,bkte->bkgst", split_axis(c, widen(c, q), 1, heads), widen(c, k));
+    V e = convert(c, size_value(c, dim(c, q, 3)), dtype(c, s));
+    s = has_attr(c, "scale") ? map(c, "a * @scale", s) : map(c, "a * (1 / sqrt(b))", s, e);
+    s = modified(c, "score_mod", convert(c, merge_axes(c, s, 1), wide));
+    V p = modified(c, "prob_mod", convert(c, masked_softmax(c, widen(c, s), true), wide));
+    V y = contract(c, "bkgst,bktf->bkgsf", split_axis(c, widen(c, p), 1, heads),
+                   convert(c, widen(c, v), dtype(c, widen(c, p))));
+    out(c, 0, convert(c, merge_axes(c, y, 1), own));
+}
+
 /* Rotates pairs of the first 2 * n entries of each head by angles of the position. */
 LOWER(rotary_embedding)
 {

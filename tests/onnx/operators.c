@@ -1,6 +1,7 @@
 /* operators.c: docs/OPERATORS.md out of the operator table.
  *
  *     operators                  prints the page
+ *     operators --tsv            prints the table: domain, operator, version, state, signature, attributes, types
  *     operators --check FILE     exit status 1 if FILE holds another text
  *     operators --write FILE */
 #include <stdlib.h>
@@ -59,6 +60,38 @@ static void print_page(NstText *text)
     }
 }
 
+/* "T=num-bf16+seq" as "T=+f32+f64..+seq" */
+static void print_types(NstText *text, const char *types)
+{
+    static const char *const kinds[] = {"seq", "optseq", "opt", "map"};
+    for (const char *p = types; *p;) {
+        const char *set = strchr(p, '=') + 1;
+        size_t n = strcspn(set, " ");
+        nst_text_add(text, "%.*s", (int)(set - p), p);
+        for (int t = 1; t < NST_DTYPE_COUNT; t++)
+            if (nst_type_set_has(set, n, (NstDtype)t)) nst_text_add(text, "+%s", nst_dtype_info((NstDtype)t)->name);
+        for (const char *word = set; word < set + n; word += strcspn(word, "+-") + 1)
+            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+                if (strcspn(word, "+- ") == strlen(kinds[k]) && strncmp(word, kinds[k], strlen(kinds[k])) == 0)
+                    nst_text_add(text, "+%s", kinds[k]);
+        p = set + n + (set[n] == ' ');
+        if (*p) nst_text_add(text, " ");
+    }
+}
+
+static void print_tsv(NstText *text)
+{
+    const NstOpRow *rows;
+    int n = nst_op_rows(&rows);
+    for (const NstOpRow *r = rows; r < rows + n; r++) {
+        const char *state = r->how == NST_ROW_GONE ? "gone" : nst_op_is_implemented(r) ? "runs" : "not yet";
+        nst_text_add(text, "%s\t%s\t%d\t%s\t%s\t%s\t", r->domain, r->name, r->since, state, nst_op_signature(r),
+                     nst_op_attributes(r));
+        print_types(text, nst_op_types(r));
+        nst_text_add(text, "\n");
+    }
+}
+
 int main(int argc, char **argv)
 {
     NstCtx ctx;
@@ -66,7 +99,10 @@ int main(int argc, char **argv)
     int result = 0;
     if (nst_ctx_init(&ctx) != NST_OK) return 2;
     nst_text_init(&page, ctx.arena);
-    print_page(&page);
+    if (argc == 2 && strcmp(argv[1], "--tsv") == 0)
+        print_tsv(&page);
+    else
+        print_page(&page);
     if (argc == 3 && strcmp(argv[1], "--check") == 0) {
         char *bytes;
         size_t n;
