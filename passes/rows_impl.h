@@ -9,10 +9,10 @@ enum { NST_ROWS_MAX_BREAKS = 6 };
 /* Rows done side by side: everything that one row does is done for each of them in turn, vector by vector, so that what they
  * share is loaded once and the latency of one hides behind the others. */
 typedef struct NstJam {
-    int64_t rows;
-    NstDim first;          /* number of the first row */
-    const NstGroup *group; /* whose common axes number the rows */
-    NstSym which;          /* in flat addresses of locals: which of the rows */
+    int64_t rows, offset, total; /* rows offset .. offset + rows - 1 of the `total` ones of an iteration */
+    NstDim first;                /* number of row `offset` */
+    const NstGroup *group;       /* whose common axes number the rows */
+    NstSym which;                /* in flat addresses of locals: which of the rows */
 } NstJam;
 
 typedef struct Rows {

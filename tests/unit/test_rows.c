@@ -1,0 +1,86 @@
+/* test_rows.c: the schedule of maps and rows: rows in turn, wide vectors of dear maps and outputs past the caches give the
+ * interpreter's bits. */
+#include <criterion/criterion.h>
+#include "tests/unit/support_module.h"
+
+typedef struct RowsCase {
+    const char *text;
+    const char *sizes[2];
+} RowsCase;
+
+/* More than twelve operations, two exp: a dear map. */
+#define DEAR                                                                                                           \
+    "  %a = map \"exp(max(a * b + 0.5, -3)) * 0.25\" %x, %w : f32[n, m]\n"                                             \
+    "  %y = map \"max((exp((max(a * b + 1, 0.75) + 0.125) * 0.5) + b) * b, 0) + 3\" %a, %w : f32[n, m]\n"              \
+    "  return out = %y\n}\n"
+
+static const RowsCase cases[] = {
+    /* softmax and layer norm: blocks of rows in turn, and what is left over */
+    {"graph t(x: f32[n, m]) {\n  %m = reduce \"max(a, b)\" axes [1] keep %x : f32[n, 1]\n"
+     "  %e = map \"exp(a - b)\" %x, %m : f32[n, m]\n  %s = reduce \"a + b\" axes [1] keep %e : f32[n, 1]\n"
+     "  %y = map \"a / b\" %e, %s : f32[n, m]\n  return out = %y\n}\n",
+     {"n=37 m=45", "n=70 m=130"}},
+    {"graph t(x: f32[67, m], g: f32[1, m]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[67, 1]\n"
+     "  %d = map \"a - b / 40\" %x, %s : f32[67, m]\n  %q = map \"a * a\" %d : f32[67, m]\n"
+     "  %t = reduce \"a + b\" axes [1] keep %q : f32[67, 1]\n"
+     "  %y = map \"a / sqrt(b + 0.5) * c\" %d, %t, %g : f32[67, m]\n  return out = %y\n}\n",
+     {"m=40", "m=1"}},
+    {"graph t(x: f32[n, m], w: f32[n, 1]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
+    {"graph t(x: f32[n, m], w: f32[1, m]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
+};
+
+static void check(const char *target_name)
+{
+    NstCtx ctx;
+    NstTarget target;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    if (nst_target_parse(&ctx, target_name, &target) == NST_OK) {
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            for (int s = 0; s < 2; s++) {
+                ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
+                ModuleRun wanted = support_interpret_graph(&ctx, &test, &target);
+                for (int threads = 0; threads <= 2; threads++) {
+                    ModuleRun run = support_run_module(&ctx, &test, &target, NULL, threads);
+                    support_same_results(&wanted, &run,
+                                         nst_format(ctx.arena, "case %zu, %s, %d threads", k, test.sizes, threads));
+                }
+            }
+        }
+    }
+    nst_ctx_dispose(&ctx);
+}
+
+Test(rows, baseline)
+{
+    check("baseline");
+}
+
+Test(rows, avx2)
+{
+    check("avx2");
+}
+
+Test(rows, avx512)
+{
+    check("avx512");
+}
+
+/* A target whose L2 holds next to nothing: every output is streamed. */
+Test(rows, outputs_past_the_caches)
+{
+    NstCtx ctx;
+    NstTarget target;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    cr_assert_eq(nst_target_parse(&ctx, "host", &target), NST_OK);
+    target.l2_bytes = 64;
+    ModuleCase test = {.text = "graph t(x: f32[48, 70]) {\n  %t = permute [1, 0] %x : f32[70, 48]\n"
+                               "  %y = map \"a * 2 + 1\" %t : f32[70, 48]\n  return out = %y\n}\n",
+                       .sizes = "",
+                       .seed = 5};
+    ModuleRun wanted = support_interpret_graph(&ctx, &test, &target);
+    for (int threads = 0; threads <= 2; threads++) {
+        ModuleRun run = support_run_module(&ctx, &test, &target, NULL, threads);
+        support_same_results(&wanted, &run, nst_format(ctx.arena, "%d threads", threads));
+    }
+    nst_ctx_dispose(&ctx);
+}
