@@ -2,6 +2,8 @@
 #include "frontend/import_impl.h"
 #include "frontend/lower/sequence.h"
 
+#define OPEN_EXTENT (-1) /* what some exporters write for a size they leave open */
+
 typedef NstImport Import;
 
 /* --- types ----------------------------------------------------------------------------------------------------- */
@@ -25,16 +27,18 @@ static const NstDeclaredInput *declared(const Import *m, const char *name)
 static NstStatus read_extent(Import *m, const char *name, int axis, const Onnx__TensorShapeProto__Dimension *d,
                              NstDim *extent)
 {
-    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
-        NST_CHECK(m->ctx, d->dim_value >= 0, NST_E_MODEL, "input '%s': extent %lld of axis %d, allowed: at least 0",
-                  name, (long long)d->dim_value, axis);
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value != OPEN_EXTENT) {
+        NST_CHECK(m->ctx, d->dim_value >= 0, NST_E_MODEL,
+                  "input '%s': extent %lld of axis %d, allowed: at least 0, or -1 for an open one", name,
+                  (long long)d->dim_value, axis);
         NST_CHECK(m->ctx, d->dim_value <= NST_MAX_TENSOR_BYTES, NST_E_LIMIT,
                   "input '%s': extent %lld of axis %d, allowed: at most %lld", name, (long long)d->dim_value, axis,
                   (long long)NST_MAX_TENSOR_BYTES);
         *extent = nst_dim_const(m->graph->dims, d->dim_value);
         return NST_OK;
     }
-    bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param && *d->dim_param;
+    bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && d->dim_param &&
+                 *d->dim_param && strcmp(d->dim_param, "?") != 0; /* written for what has no name */
     *extent = symbol(m, named ? d->dim_param : nst_format(m->scratch, "%s_d%d", name, axis));
     return NST_OK;
 }
@@ -204,7 +208,13 @@ static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
 
 /* --- outputs --------------------------------------------------------------------------------------------------- */
 
-/* What the model says about an output must not contradict what its nodes give. */
+static void warn(const Import *m, const char *text)
+{
+    if (m->options->warn) m->options->warn(m->options->warn_arg, text);
+}
+
+/* What the model says about an output must not contradict the type its nodes give.  A declared shape that does is an
+ * exporter's slip and decides nothing: the nodes' shape holds. */
 static NstStatus check_declared_output(Import *m, const char *name, const Onnx__TypeProto *proto, NstVal value)
 {
     if (!proto || proto->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return NST_OK;
@@ -217,15 +227,18 @@ static NstStatus check_declared_output(Import *m, const char *name, const Onnx__
               "output '%s': declared as %s, its nodes give %s", name, nst_dtype_info(dtype)->name,
               nst_dtype_info(type->dtype)->name);
     if (!t->shape) return NST_OK;
-    NST_CHECK(m->ctx, t->shape->n_dim == (size_t)type->rank, NST_E_MODEL,
-              "output '%s': declared with rank %zu, its nodes give %d", name, t->shape->n_dim, type->rank);
+    if (t->shape->n_dim != (size_t)type->rank) {
+        warn(m, nst_format(m->scratch, "output '%s': declared with rank %zu, its nodes give %d", name, t->shape->n_dim,
+                           type->rank));
+        return NST_OK;
+    }
     for (int k = 0; k < type->rank; k++) {
         const Onnx__TensorShapeProto__Dimension *d = t->shape->dim[k];
         int64_t own;
-        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) continue;
-        bool fits = !nst_dim_is_const(m->graph->dims, type->shape[k], &own) || own == d->dim_value;
-        NST_CHECK(m->ctx, fits, NST_E_MODEL, "output '%s': declared with extent %lld at axis %d, its nodes give %lld",
-                  name, (long long)d->dim_value, k, (long long)own);
+        if (d->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE || d->dim_value < 0) continue;
+        if (nst_dim_is_const(m->graph->dims, type->shape[k], &own) && own != d->dim_value)
+            warn(m, nst_format(m->scratch, "output '%s': declared with extent %lld at axis %d, its nodes give %lld",
+                               name, (long long)d->dim_value, k, (long long)own));
     }
     return NST_OK;
 }

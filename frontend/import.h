@@ -43,6 +43,9 @@ typedef struct NstImportOptions {
      * [owned by arena]  Fix it and import again.  May be NULL. */
     const char **needs;
     uint32_t *needs_position; /* likewise: which param of the graph it is.  May be NULL. */
+    /* Hears of what is wrong with a model but decides nothing (a declared output shape).  May be NULL. */
+    void (*warn)(void *arg, const char *text);
+    void *warn_arg;
 } NstImportOptions;
 
 /* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output

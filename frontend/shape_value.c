@@ -179,47 +179,100 @@ static NstShapeValue eval_const(NstShapeValues *values, const NstNode *node, con
     return (NstShapeValue){n, out};
 }
 
-/* Joins operands of rank 1 (or along axis 0). */
-static NstShapeValue eval_concat(NstShapeValues *values, const NstNode *node, int n, int depth)
+/* Row-major strides of a type whose extents are known (count_of said so). */
+static void strides_of(const NstShapeValues *values, const NstType *type, int64_t *stride)
+{
+    int64_t n = 1, extent = 1;
+    for (int k = type->rank - 1; k >= 0; k--) {
+        (void)nst_dim_is_const(values->graph->dims, type->shape[k], &extent);
+        stride[k] = n;
+        n *= extent;
+    }
+}
+
+/* The index of element `at`. */
+static void index_of(const NstType *type, const int64_t *stride, int64_t at, int64_t *index)
+{
+    for (int k = 0; k < type->rank; k++) {
+        index[k] = at / stride[k];
+        at %= stride[k];
+    }
+}
+
+static NstShapeValue eval_concat(NstShapeValues *values, const NstNode *node, const NstType *type, int n, int depth)
 {
     NstDim *out = NST_NEW_ARRAY(values->arena, NstDim, n);
-    int at = 0;
-    if (node->attr.concat.axis != 0) return none();
+    int64_t to[NST_MAX_RANK], from[NST_MAX_RANK], index[NST_MAX_RANK], begin = 0, extent;
+    int axis = node->attr.concat.axis;
+    strides_of(values, type, to);
     for (uint32_t j = 0; j < node->n_in; j++) {
+        const NstType *part = nst_value_type(values->graph, node->in[j]);
         NstShapeValue in = value_of(values, node->in[j], depth + 1);
-        if (in.n < 0 || at + in.n > n) return none();
-        if (in.n) memcpy(out + at, in.dim, (size_t)in.n * sizeof *out);
-        at += in.n;
+        if (in.n < 0 || !nst_dim_is_const(values->graph->dims, part->shape[axis], &extent)) return none();
+        strides_of(values, part, from);
+        for (int k = 0; k < in.n; k++) {
+            int64_t at = begin * to[axis];
+            index_of(part, from, k, index);
+            for (int d = 0; d < type->rank; d++) at += index[d] * to[d];
+            if (at >= n) return none();
+            out[at] = in.dim[k];
+        }
+        begin += extent;
     }
     return (NstShapeValue){n, out};
 }
 
-/* Slices of rank 1 with known starts. */
-static NstShapeValue eval_slice(NstShapeValues *values, const NstNode *node, int n, int depth)
+/* Slices with known starts; permutations. */
+static NstShapeValue eval_moved(NstShapeValues *values, const NstNode *node, const NstType *type, int n, int depth)
 {
+    const NstType *source = nst_value_type(values->graph, node->in[0]);
     NstShapeValue in = value_of(values, node->in[0], depth + 1);
     NstDim *out = NST_NEW_ARRAY(values->arena, NstDim, n);
-    int64_t start, step = 1;
-    if (in.n < 0 || nst_value_type(values->graph, node->in[0])->rank != 1 || node->n_in > 1) return none();
-    if (!nst_dim_is_const(values->graph->dims, node->attr.slice.start[0], &start)) return none();
-    if (node->attr.slice.step) step = node->attr.slice.step[0];
+    int64_t to[NST_MAX_RANK], from[NST_MAX_RANK], step[NST_MAX_RANK], index[NST_MAX_RANK], start = 0, first = 0;
+    if (in.n < 0 || node->n_in > 1) return none();
+    strides_of(values, type, to);
+    strides_of(values, source, from);
+    for (int k = 0; k < type->rank; k++) {
+        if (node->prim == NST_PRIM_PERMUTE) {
+            step[k] = from[node->attr.permute.order[k]];
+            continue;
+        }
+        const NstAttrs *attr = &node->attr;
+        if (attr->slice.start && !nst_dim_is_const(values->graph->dims, attr->slice.start[k], &start)) return none();
+        first += attr->slice.start ? start * from[k] : 0;
+        step[k] = from[k] * (attr->slice.step ? attr->slice.step[k] : 1);
+    }
     for (int k = 0; k < n; k++) {
-        int64_t at = start + k * step;
+        int64_t at = first;
+        index_of(type, to, k, index);
+        for (int d = 0; d < type->rank; d++) at += index[d] * step[d];
         if (at < 0 || at >= in.n) return none();
         out[k] = in.dim[at];
     }
     return (NstShapeValue){n, out};
 }
 
-/* Elements of a vector at known indices. */
-static NstShapeValue eval_gather(NstShapeValues *values, const NstNode *node, int n, int depth)
+/* Elements at known indices along an axis. */
+static NstShapeValue eval_gather(NstShapeValues *values, const NstNode *node, const NstType *type, int n, int depth)
 {
-    NstShapeValue in = value_of(values, node->in[0], depth + 1), index = value_of(values, node->in[1], depth + 1);
+    NstShapeValue in = value_of(values, node->in[0], depth + 1), pick = value_of(values, node->in[1], depth + 1);
+    const NstType *source = nst_value_type(values->graph, node->in[0]);
     NstDim *out = NST_NEW_ARRAY(values->arena, NstDim, n);
-    int64_t at;
-    if (in.n < 0 || index.n != n || nst_value_type(values->graph, node->in[0])->rank != 1) return none();
+    int axis = node->attr.gather.axis, picked = nst_value_type(values->graph, node->in[1])->rank;
+    int64_t to[NST_MAX_RANK], from[NST_MAX_RANK], index[NST_MAX_RANK], chosen, extent;
+    if (in.n < 0 || pick.n < 0 || node->attr.gather.batch) return none();
+    if (!nst_dim_is_const(values->graph->dims, source->shape[axis], &extent)) return none();
+    strides_of(values, type, to);
+    strides_of(values, source, from);
     for (int k = 0; k < n; k++) {
-        if (!nst_dim_is_const(values->graph->dims, index.dim[k], &at) || at < 0 || at >= in.n) return none();
+        int64_t at = 0, place = 0;
+        index_of(type, to, k, index);
+        for (int d = 0; d < picked; d++) place += index[axis + d] * (to[axis + d] / to[axis + picked - 1]);
+        if (place >= pick.n || !nst_dim_is_const(values->graph->dims, pick.dim[place], &chosen)) return none();
+        if (chosen < 0 || chosen >= extent) return none();
+        for (int d = 0; d < source->rank; d++)
+            at += from[d] * (d < axis ? index[d] : d == axis ? chosen : index[d - 1 + picked]);
+        if (at >= in.n) return none();
         out[k] = in.dim[at];
     }
     return (NstShapeValue){n, out};
@@ -271,9 +324,10 @@ static NstShapeValue eval_node(NstShapeValues *values, const NstNode *node, cons
             return none();
         return value_of(values, node->in[0], depth + 1);
     case NST_PRIM_MAP: return eval_map(values, node, n, depth);
-    case NST_PRIM_CONCAT: return eval_concat(values, node, n, depth);
-    case NST_PRIM_SLICE: return eval_slice(values, node, n, depth);
-    case NST_PRIM_GATHER: return eval_gather(values, node, n, depth);
+    case NST_PRIM_CONCAT: return eval_concat(values, node, type, n, depth);
+    case NST_PRIM_SLICE:
+    case NST_PRIM_PERMUTE: return eval_moved(values, node, type, n, depth);
+    case NST_PRIM_GATHER: return eval_gather(values, node, type, n, depth);
     case NST_PRIM_EXPAND: return eval_expand(values, node, n, depth);
     case NST_PRIM_REDUCE: return eval_reduce(values, node, n, depth);
     default: return none();

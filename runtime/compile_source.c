@@ -51,7 +51,9 @@ static NstStatus import_onnx(NstCompile *c)
                                 .n_external = &c->n_external,
                                 .fixed = fixed,
                                 .needs = &needs,
-                                .needs_position = &position};
+                                .needs_position = &position,
+                                .warn = request->warn,
+                                .warn_arg = request->warn_arg};
     for (;;) {
         NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
         c->fixed = fixed;

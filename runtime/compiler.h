@@ -31,6 +31,8 @@ typedef struct NstCompileRequest {
     int threads; /* to compile with */
     char *error; /* message of a failure */
     size_t error_bytes;
+    void (*warn)(void *arg, const char *text); /* hears of what is odd and decides nothing; NULL = nobody */
+    void *warn_arg;
 } NstCompileRequest;
 
 /* Bytes aligned to 64, ended with free(). */

@@ -134,6 +134,12 @@ static void store_kernel(void *arg, const void *material, size_t n, const NstPar
     nst_cache_store(arg, NST_CACHE_KERNEL, material, n, parts, n_parts);
 }
 
+static void log_warning(void *arg, const char *text)
+{
+    const NstModel *model = arg;
+    nst_engine_log(model->engine, NST_LOG_WARNING, "'%s': %s", model->name, text);
+}
+
 NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptions *options, char *error, size_t n)
 {
     static const NstSessionOptions defaults;
@@ -147,7 +153,9 @@ NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptio
                                .kernels = {engine->cache, find_kernel, release_kernel, store_kernel},
                                .threads = nst_pool_threads(engine->pool),
                                .error = error,
-                               .error_bytes = n};
+                               .error_bytes = n,
+                               .warn = log_warning,
+                               .warn_arg = (void *)(uintptr_t)model};
 }
 
 NstStatus nst_model_dump(NstModel *model, const NstSessionOptions *options, NstDumpStage stage, const char *kernel,

@@ -56,10 +56,10 @@ static void value_info(OnnxModel *m, unsigned field, const char *name, int type,
     pb_int(&tensor, 1, type);
     for (; *shape != INT64_MIN; shape++) {
         NstText dim = part(m->arena);
-        if (*shape == -1)
-            pb_text(&dim, 2, "N");
+        if (*shape == -1 || *shape == ONNX_UNNAMED)
+            pb_text(&dim, 2, *shape == -1 ? "N" : "?");
         else
-            pb_int(&dim, 1, *shape);
+            pb_int(&dim, 1, *shape == ONNX_MINUS_ONE ? -1 : *shape);
         pb_message(&dims, 1, &dim);
     }
     pb_message(&tensor, 2, &dims);

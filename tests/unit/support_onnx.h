@@ -22,6 +22,8 @@ typedef struct OnnxModel {
 } OnnxModel;
 OnnxModel onnx_model(NstArena *arena);
 /* type: TensorProto.DataType; shape ends with INT64_MIN; an extent of -1 becomes the symbol "N". */
+#define ONNX_UNNAMED   (-100) /* an extent whose symbol is "?" */
+#define ONNX_MINUS_ONE (-101) /* an extent that is written as -1 */
 void onnx_input(OnnxModel *model, const char *name, int type, const int64_t *shape);
 void onnx_output(OnnxModel *model, const char *name, int type, const int64_t *shape);
 /* in, out: names split by blanks ("-" = absent); attributes: bytes of AttributeProto messages, or NULL. */

@@ -147,6 +147,39 @@ Test(import, sizes_are_tracked_through_shape_arithmetic)
     cr_expect_str_eq(result_type(graph, 0), "f32[5, 24]");
 }
 
+/* The list of pads as tracing exporters compute it: pairs of axes, reversed, turned, and made one list again. */
+Test(import, sizes_are_tracked_through_matrices)
+{
+    static const int64_t shape[] = {2, 576, END}, four[] = {4, END}, two[] = {2, END}, one[] = {1, END};
+    OnnxModel m = onnx_model(ctx.arena);
+    NstText turn;
+    nst_text_init(&turn, ctx.arena);
+    onnx_attr_ints(&turn, "perm", 2, (const int64_t[]){1, 0});
+    onnx_input(&m, "x", 1, shape);
+    onnx_ints(&m, "pads", four, (const int64_t[]){3, 64, 0, 5}, 4); /* last axis first: before, after */
+    onnx_ints(&m, "pairs", two, (const int64_t[]){-1, 2}, 2);
+    onnx_ints(&m, "flat", one, (const int64_t[]){-1}, 1);
+    onnx_ints(&m, "end", one, (const int64_t[]){INT64_MIN + 1}, 1);
+    onnx_ints(&m, "axis", one, (const int64_t[]){0}, 1);
+    onnx_node(&m, "Reshape", "n1", "pads pairs", "a", NULL);
+    onnx_node(&m, "Slice", "n2", "a flat end axis flat", "b", NULL);
+    onnx_node(&m, "Transpose", "n3", "b", "c", &turn);
+    onnx_node(&m, "Reshape", "n4", "c flat", "d", NULL);
+    onnx_node(&m, "Pad", "n5", "x d", "y", NULL);
+    onnx_output(&m, "y", 1, shape);
+    cr_assert_str_eq(result_type(import_or_fail(&m, NULL), 0), "f32[7, 643]");
+}
+
+Test(import, open_extents_as_exporters_write_them)
+{
+    static const int64_t shape[] = {ONNX_MINUS_ONE, ONNX_UNNAMED, ONNX_UNNAMED, -1, END};
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, shape);
+    onnx_output(&m, "y", 1, shape);
+    onnx_node(&m, "Relu", "n1", "x", "y", NULL);
+    cr_assert_str_eq(result_type(import_or_fail(&m, NULL), 0), "f32[x_d0, x_d1, x_d2, N]");
+}
+
 Test(import, initialisers_that_are_inputs_may_be_overridden)
 {
     static const int64_t shape[] = {2, END};

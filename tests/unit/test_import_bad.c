@@ -233,11 +233,41 @@ Test(import_bad, extents)
     m = one_node("Relu", "x", "y");
     onnx_floats(&m, "w", two_three, (float[]){1}, 1);
     expect(&m, NST_E_MODEL, "initializer 'w': 4 bytes of data, its shape and type f32 need 24");
-    m = onnx_model(ctx.arena);
+}
+
+static void keep_warning(void *arg, const char *text)
+{
+    snprintf(arg, 256, "%s", text);
+}
+
+/* Shapes of outputs are what the nodes give; a wrong declaration is said and decides nothing. */
+static void expect_warning(const int64_t *declared, const char *text)
+{
+    char said[256] = "";
+    NstImportOptions options = {.warn = keep_warning, .warn_arg = said};
+    NstGraph *graph;
+    OnnxModel m = onnx_model(ctx.arena);
     onnx_input(&m, "x", 1, two_three);
-    onnx_output(&m, "y", 1, two);
+    onnx_output(&m, "y", 1, declared);
     onnx_node(&m, "Relu", "n1", "x", "y", NULL);
-    expect(&m, NST_E_MODEL, "output 'y': declared with rank 1, its nodes give 2");
+    NstText bytes = onnx_bytes(&m);
+    cr_expect_eq(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph), NST_OK, "%s",
+                 ctx.error);
+    cr_expect_str_eq(said, text);
+}
+
+Test(import_bad, declared_outputs)
+{
+    static const int64_t two_four[] = {2, 4, END}, open[] = {2, -1, END};
+    OnnxModel m = onnx_model(ctx.arena);
+    expect_warning(two, "output 'y': declared with rank 1, its nodes give 2");
+    expect_warning(two_four, "output 'y': declared with extent 4 at axis 1, its nodes give 3");
+    expect_warning(two_three, "");
+    expect_warning(open, "");
+    onnx_input(&m, "x", 1, two_three);
+    onnx_output(&m, "y", 7, two_three);
+    onnx_node(&m, "Relu", "n1", "x", "y", NULL);
+    expect(&m, NST_E_MODEL, "output 'y': declared as i64, its nodes give f32");
 }
 
 Test(import_bad, deep_nesting)

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Compares real models with ONNX Runtime: check_models.py TOOL [--class small,medium] [--seeds N] [--json FILE] [NAME...]
+
+tools/models.py brings the models, scripts/venv.sh ONNX Runtime; without them the test says so and is skipped (77).  A model
+runs on each of its sets of shapes: with open sizes and with declared ones, compiled cold and taken warm from the cache, on
+1 and 2 threads, and small ones interpreted.  All compiled runs must give the same bits, and each run must be near to ONNX
+Runtime: rtol 1e-3 and atol 1e-5 for floats, equality for all else.  Models with a feedback run 20 steps.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MODELS = os.path.join(TOP, "build", "models")
+PYTHON = os.path.join(TOP, "build", "venv", "bin", "python")
+RTOL, ATOL = 1e-3, 1e-5
+STEPS = 20  # of a model with feedback
+SKIPPED = 77
+
+if not os.path.exists(os.path.join(MODELS, "models.tsv")) or not os.path.exists(PYTHON):
+    print("skipped: tools/models.py brings the models and scripts/venv.sh ONNX Runtime, and one was not run")
+    sys.exit(SKIPPED)
+if os.path.realpath(sys.prefix) != os.path.realpath(os.path.join(TOP, "build", "venv")):
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+import numpy as np  # noqa: E402: of the environment
+import onnxruntime  # noqa: E402
+
+TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(double)": np.float64}
+
+
+class Fault(Exception):
+    """What is wrong with a model's run."""
+
+
+def make_inputs(session, shapes, seed):
+    """{name: array} of a set of shapes (the form stands in tools/models.py)."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    for word in shapes.split():
+        name, _, rest = word.partition("=")
+        sizes, _, filling = rest.partition(":")
+        shape = [int(size) for size in sizes.split("x")] if sizes else []
+        wanted = [port for port in session.get_inputs() if fnmatch.fnmatchcase(port.name, name)]
+        if not wanted:
+            raise Fault(f"the model has no input '{name}'")
+        for port in wanted:
+            dtype = TYPES[port.type]
+            if filling.startswith("="):
+                value = np.full(shape, float(filling[1:]))
+            elif filling:
+                value = rng.integers(0, int(filling), shape)
+            else:
+                value = rng.uniform(-1, 1, shape)
+            made[port.name] = np.asarray(value).astype(dtype)
+    return made
+
+
+class Tool:
+    """Runs of one model by the tool, in a folder of its own with its own cache."""
+
+    def __init__(self, tool, model, folder):
+        self.tool, self.model, self.folder = tool, model, folder
+        self.cache = os.path.join(folder, "cache")
+        self.facts = {}
+
+    def run(self, inputs, names, *options, declared=False):
+        """Outputs in the order of names."""
+        out = os.path.join(self.folder, "out")
+        shutil.rmtree(out, ignore_errors=True)
+        command = [self.tool, "run", self.model, "--json", "--output-dir", out, "--cache", self.cache, *options]
+        for k, (name, array) in enumerate(inputs.items()):
+            path = os.path.join(self.folder, f"in{k}.npy")
+            np.save(path, array)
+            command += ["--input", f"{name}={path}"]
+            if declared:
+                command += ["--shape", f"{name}=" + "x".join(map(str, array.shape))]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Fault(f"{' '.join(options)}: {done.stderr.strip()[-600:]} (exit status {done.returncode})")
+        self.facts = json.loads(done.stdout)
+        files = ["".join(c if c.isalnum() and c.isascii() or c in "-_." else "_" for c in name) for name in names]
+        return [np.load(os.path.join(out, file + ".npy")) for file in files]
+
+
+def compare(got, wanted, names, what):
+    """Greatest error beyond none, in tolerances; raises beyond one."""
+    worst = 0.0
+    for name, a, b in zip(names, got, wanted):
+        b = np.asarray(b)
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Fault(f"{what}: '{name}' is {a.dtype}{list(a.shape)}, ONNX Runtime gives {b.dtype}{list(b.shape)}")
+        if a.dtype.kind != "f":
+            if not np.array_equal(a, b):
+                raise Fault(f"{what}: '{name}' differs in {np.count_nonzero(a != b)} of {a.size} elements")
+            continue
+        if not np.all(np.isfinite(b)):
+            raise Fault(f"'{name}' of ONNX Runtime is not finite, so that it proves nothing")
+        excess = np.abs(a.astype(np.float64) - b) / (ATOL + RTOL * np.abs(b.astype(np.float64)))
+        if a.size and not np.all(excess <= 1):
+            at = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), a.shape)
+            raise Fault(f"{what}: '{name}'{list(map(int, at))} is {a[at]}, ONNX Runtime gives {b[at]}; "
+                        f"{np.count_nonzero(~(excess <= 1))} of {a.size} are beyond the tolerance")
+        worst = max(worst, float(excess.max()) if a.size else 0)
+    return worst
+
+
+def same_bits(a, b, names, what):
+    for name, x, y in zip(names, a, b):
+        if x.tobytes() != y.tobytes():
+            raise Fault(f"'{name}': {what} give different bits ({np.count_nonzero(x != y)} of {x.size} elements)")
+
+
+def check_feedback(session, tool, inputs, feedback, names):
+    """STEPS steps, each with the outputs of the one before as its state; on either side its own."""
+    pairs = [pair.split(">") for pair in feedback.split(",")]
+    ours, theirs = dict(inputs), dict(inputs)
+    rng = np.random.default_rng(99)
+    states = {name for _, name in pairs}
+    worst = 0.0
+    for step in range(STEPS):
+        wanted = session.run(None, theirs)
+        got = tool.run(ours, names, "--fail-on-compile")
+        worst = max(worst, compare(got, wanted, names, f"step {step}"))
+        for output, name in pairs:
+            ours[name], theirs[name] = got[names.index(output)], wanted[names.index(output)]
+        for name, array in inputs.items():
+            if name not in states and array.dtype == np.float32:
+                ours[name] = theirs[name] = rng.uniform(-1, 1, array.shape).astype(np.float32)
+    return worst
+
+
+def check_set(session, tool, shapes, seeds, weight, feedback):
+    """One set of shapes; (worst error, {measured: ms})."""
+    names = [port.name for port in session.get_outputs()]
+    inputs = make_inputs(session, shapes, 0)
+    wanted = session.run(None, inputs)
+    first = tool.run(inputs, names, "--threads", "2")
+    times = {"open": tool.facts["compile_ms"], "kernels": tool.facts["kernels"]}
+    worst = compare(first, wanted, names, "open sizes")
+    same_bits(first, tool.run(inputs, names, "--threads", "1", "--fail-on-compile"), names, "2 threads cold and 1 warm")
+    exact = tool.run(inputs, names, "--threads", "2", declared=True)
+    times["exact"] = tool.facts["compile_ms"]
+    worst = max(worst, compare(exact, wanted, names, "declared sizes"))
+    same_bits(exact, tool.run(inputs, names, "--threads", "1", "--fail-on-compile", declared=True), names,
+              "declared sizes on 2 and 1 threads")
+    same_bits(first, exact, names, "open and declared sizes")
+    for seed in range(1, seeds):
+        more = make_inputs(session, shapes, seed)
+        worst = max(worst, compare(tool.run(more, names, "--fail-on-compile"), session.run(None, more), names, f"seed {seed}"))
+    if feedback:
+        worst = max(worst, check_feedback(session, tool, inputs, feedback, names))
+    if weight == "small":
+        start = time.time()
+        worst = max(worst, compare(tool.run(inputs, names, "--interpret"), wanted, names, "interpreted"))
+        times["interpreted"] = (time.time() - start) * 1e3
+    return worst, times
+
+
+def check_model(options, name, weight, feedback, sets):
+    path = os.path.join(MODELS, name + ".onnx")
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    settings.intra_op_num_threads = 2
+    session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    report = []
+    for shapes in sets.split(" | "):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = Tool(os.path.abspath(options.tool), path, folder)
+            worst, times = check_set(session, tool, shapes, options.seeds, weight, feedback)
+        report.append({"shapes": shapes, "error": worst, **times})
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tool")
+    parser.add_argument("--class", dest="classes", default="small,medium,large", help="weight classes of tools/models.py")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--json", metavar="FILE", help="write what was measured")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args()
+    with open(os.path.join(MODELS, "models.tsv"), encoding="utf-8") as f:
+        rows = [line.rstrip("\n").split("\t") for line in f]
+    rows = [row for row in rows if (row[0] in options.names if options.names else row[1] in options.classes.split(","))]
+    if not rows:
+        print("skipped: none of these models is in build/models")
+        sys.exit(SKIPPED)
+    failed, measured = 0, {}
+    for name, weight, feedback, sets in rows:
+        try:
+            measured[name] = check_model(options, name, weight, feedback, sets)
+            text = "; ".join(f"compiled {r['open']:.0f} and {r['exact']:.0f} ms, {r['kernels']} kernels, error {r['error']:.3f} of "
+                             "the tolerance" for r in measured[name])
+            print(f"ok    {name}: {text}", flush=True)
+        except Fault as fault:
+            failed += 1
+            print(f"FAIL  {name}: {fault}", flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(measured, f, indent=1)
+    print(f"{len(rows) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
