@@ -58,7 +58,7 @@ typedef struct NstPlanKernel {
 
 typedef enum NstPlanStepKind {
     NST_STEP_KERNEL,
-    NST_STEP_READ,  /* symbol `sym` = the i64 at buffer[0][0], checked against lo..hi (NST_E_SHAPE) */
+    NST_STEP_READ,  /* symbol `sym` = the integer at buffer[0][0], checked against lo..hi (NST_E_SHAPE) */
     NST_STEP_CHECK, /* condition: dim_a == dim_b else NST_E_ASSERT with message (a broadcast or reshape not proven) */
     NST_STEP_HOST,  /* a function of runtime/host.def: `text` is its name, `config` its attributes */
     /* buffer[0] is the condition, then come the inputs of body `body`, done when it holds, and those of body `other` */

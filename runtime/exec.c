@@ -81,8 +81,9 @@ static NstStatus read_symbol(NstRunState *state, const NstExecRun *run, const Ns
 {
     const NstPlan *plan = state->exec->plan;
     const NstSymInfo *info = nst_dims_sym_info(plan->dims, step->sym[0]);
-    int64_t value, lo = info->lo, hi = info->hi;
-    memcpy(&value, state->at[step->buffer[0]], sizeof value);
+    NstDtype dtype = plan->buffers.at[step->buffer[0]].dtype;
+    int64_t value = nst_scalar_load(dtype, state->at[step->buffer[0]]).i, lo = info->lo, hi = info->hi;
+    if (dtype == NST_U64 && value < 0) value = INT64_MAX; /* what no size is */
     if (step->a.i != 0) NST_TRY(nst_run_state_size(state, step->a, info->name, &lo));
     if (step->b.i != 0) NST_TRY(nst_run_state_size(state, step->b, info->name, &hi));
     NST_CHECK(&state->ctx, value >= lo && value <= hi, NST_E_SHAPE, "size %s is %lld, allowed are %lld to %lld%s%s",

@@ -389,6 +389,14 @@ static bool is_scalar(const NstPlan *plan, const NstPlanStep *step, uint32_t k, 
            bytes >= (int64_t)nst_dtype_size(dtype);
 }
 
+static bool is_integer(const NstPlan *plan, uint32_t b)
+{
+    int64_t bytes;
+    const NstPlanBuffer *buffer = &plan->buffers.at[b];
+    return nst_dtype_is_int(buffer->dtype) && nst_dim_is_const(plan->dims, buffer->bytes, &bytes) &&
+           bytes >= (int64_t)nst_dtype_size(buffer->dtype);
+}
+
 /* True if the step may write the buffer: aliases are checked by their roots. */
 static bool is_written(const NstPlan *plan, uint32_t b)
 {
@@ -410,7 +418,8 @@ static void check_step(Reader *r, const NstPlanStep *step)
             fault(r, "a step that does not fit its kernel");
         break;
     case NST_STEP_READ:
-        if (step->n_syms != 1 || !is_scalar(plan, step, 0, NST_I64)) fault(r, "a step that reads no size");
+        if (step->n_syms != 1 || step->n_buffers != 1 || !is_integer(plan, step->buffer[0]))
+            fault(r, "a step that reads no size");
         break;
     case NST_STEP_CHECK:
         if (step->a.i == 0 || step->b.i == 0) fault(r, "a check without its sizes");

@@ -91,7 +91,8 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
     for (uint32_t k = 0; k < r->module->reads.n && status == NST_OK; k++)
         for (uint32_t a = 0; a < s->n_args; a++)
             if (s->arg[a].i == r->module->reads.at[k].buffer.i)
-                memcpy(&r->sym[r->module->reads.at[k].sym.i], data.at[a], sizeof(int64_t));
+                r->sym[r->module->reads.at[k].sym.i] =
+                    nst_scalar_load(nst_module_get(r->module, s->arg[a])->buffer.dtype, data.at[a]).i;
     return status;
 }
 

@@ -323,6 +323,7 @@ Test(exec, sizes_read_while_running_get_memory_then)
     uint32_t t = nst_test_buffer(plan, "t", NST_PLACE_ARENA, 0, size),
              y = nst_test_buffer(plan, "y", NST_PLACE_OUTPUT, 0, size);
     plan->buffers.at[t].last = 4;
+    plan->buffers.at[c].dtype = NST_I64;
     nst_test_port(plan, false, "x", x);
     nst_test_port(plan, true, "y", y);
     NstKernelFn functions[] = {write_count, fill_iota, add_one};

@@ -291,3 +291,27 @@ Test(structure, no_memory_is_a_status)
     cr_assert_eq(status, NST_OK);
     cr_assert_gt(failures, 2);
 }
+
+/* Sizes are read from integers of any type. */
+Test(structure, sizes_are_read_from_every_integer_type)
+{
+    static const struct {
+        const char *name;
+        NstDtype dtype;
+    } types[] = {{"i8", NST_I8},   {"u8", NST_U8},   {"i16", NST_I16}, {"u16", NST_U16},
+                 {"i32", NST_I32}, {"u32", NST_U32}, {"i64", NST_I64}, {"u64", NST_U64}};
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        open_text(nst_format(ctx.arena,
+                             "graph g(x: %s[]) {\n  symbols value v in 0..120\n  %%s = reshape %%x : %s[] defines v\n"
+                             "  %%i = iota v : i64[v]\n  return i = %%i\n}\n",
+                             types[k].name, types[k].name));
+        size_t n = nst_dtype_size(types[k].dtype);
+        uint64_t size = n < 8 ? ~(uint64_t)0 << 8 * n | 100 : 100; /* what lies behind the element is not read */
+        NstNamedTensor in = tensor(types[k].dtype, &size, 0, 0, 0, 0), out = {0};
+        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(out.tensor.shape[0], 100);
+        nst_tensor_release(&out.tensor);
+        memset(&size, 0xff, sizeof size);
+        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_SHAPE, "%s", types[k].name);
+    }
+}
