@@ -45,6 +45,8 @@ static NstStatus import_onnx(NstCompile *c)
     uint32_t position = UINT32_MAX;
     NstFixedInput *fixed = NST_NEW_ARRAY(c->arena, NstFixedInput, request->options->n_values);
     NstImportOptions options = {.folder = request->folder,
+                                .overridable = request->options->overridable,
+                                .n_overridable = request->options->n_overridable,
                                 .input = declared,
                                 .n_inputs = n,
                                 .external = &c->external,
@@ -110,10 +112,14 @@ NstStatus nst_compile_read(NstCompile *c)
     c->passes = (NstPassOptions){.strict = request->options->strict != 0};
     if (request->options->passes_off)
         NST_TRY(nst_compile_pass_names(c->ctx, request->options->passes_off, &c->passes.off));
-    if (nst_compile_is_graph_text(request->bytes, request->size))
+    if (nst_compile_is_graph_text(request->bytes, request->size)) {
+        NST_CHECK(c->ctx, request->options->n_overridable == 0, NST_E_NOT_FOUND,
+                  "initializer '%s' shall be overridable; a graph in text form has none",
+                  request->options->overridable[0]);
         NST_TRY(nst_graph_parse(c->ctx, c->arena, request->bytes, request->size, &c->graph));
-    else
+    } else {
         NST_TRY(import_onnx(c));
+    }
     NST_TRY(nst_graph_verify(c->ctx, c->graph));
     return bind_shapes(c);
 }

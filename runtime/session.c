@@ -24,6 +24,7 @@ struct NstSession {
     char *passes_off;
     NstInputShape *shapes;
     char **shape_names;
+    char **overridable;
     NstNamedTensor *values; /* names and data are copies */
     NstLock *lock;          /* of making the general variant beside an exact one */
     Variant *variant;       /* made with the session: exact if shapes are declared */
@@ -49,6 +50,11 @@ static void add_material(NstText *text, const NstSession *session, bool exact)
         const NstInputShape *shape = &options->shapes[k];
         nst_text_add_quoted(text, shape->name, strlen(shape->name));
         for (int axis = 0; axis < shape->rank; axis++) nst_text_add(text, " %lld", (long long)shape->shape[axis]);
+        nst_text_add(text, "\n");
+    }
+    for (uint32_t k = 0; k < options->n_overridable; k++) {
+        nst_text_add(text, "input ");
+        nst_text_add_quoted(text, options->overridable[k], strlen(options->overridable[k]));
         nst_text_add(text, "\n");
     }
     for (uint32_t k = 0; k < options->n_values; k++) {
@@ -223,6 +229,18 @@ static bool copy_values(NstSession *session, const NstSessionOptions *options)
     return true;
 }
 
+static bool copy_overridable(NstSession *session, const NstSessionOptions *options)
+{
+    uint32_t n = options->n_overridable;
+    if (n == 0) return true;
+    session->overridable = nst_alloc_should_fail() ? NULL : calloc(n, sizeof *session->overridable);
+    if (!session->overridable) return false;
+    for (uint32_t k = 0; k < n; k++)
+        if (!(session->overridable[k] = nst_text_copy(options->overridable[k]))) return false;
+    session->options.overridable = (const char *const *)session->overridable;
+    return true;
+}
+
 static bool copy_options(NstSession *session, const NstSessionOptions *options)
 {
     session->options = *options;
@@ -230,7 +248,7 @@ static bool copy_options(NstSession *session, const NstSessionOptions *options)
         session->options.passes_off = session->passes_off = nst_text_copy(options->passes_off);
         if (!session->passes_off) return false;
     }
-    if (!copy_values(session, options)) return false;
+    if (!copy_values(session, options) || !copy_overridable(session, options)) return false;
     uint32_t n = options->n_shapes;
     if (n == 0) return true;
     session->shapes = nst_alloc_should_fail() ? NULL : calloc(n, sizeof *session->shapes);
@@ -254,6 +272,9 @@ static NstStatus check_options(const NstSessionOptions *options)
             return nst_report(NST_E_INVALID, "the declared shape of '%s' has rank %d, allowed are 0 to %d", shape->name,
                               (int)shape->rank, NST_TENSOR_MAX_RANK);
     }
+    for (uint32_t k = 0; k < options->n_overridable; k++)
+        if (!options->overridable || !options->overridable[k])
+            return nst_report(NST_E_INVALID, "overridable initializer %u has no name", k);
     for (uint32_t k = 0; k < options->n_values; k++) {
         const NstNamedTensor *value = &options->values[k];
         size_t bytes = nst_dtype_size(value->tensor.dtype);
@@ -282,6 +303,8 @@ void nst_session_free(NstSession *session)
         free((void *)(uintptr_t)session->values[k].name);
         free(session->values[k].tensor.data);
     }
+    for (uint32_t k = 0; session->overridable && k < session->options.n_overridable; k++) free(session->overridable[k]);
+    free(session->overridable);
     free(session->values);
     free(session->shape_names);
     free(session->shapes);

@@ -25,6 +25,7 @@ static const char help[] =
     "  --input NAME=random[:SEED]    pseudo-random values (what inputs that are not given have, seed 0)\n"
     "  --shape NAME=2x3x224          the shape of an input; the plan is made for it\n"
     "  --dim NAME=SIZE               the value of an open size, for random inputs\n"
+    "  --override NAME               an initializer that is an input too shall be one\n"
     "  --output-dir DIR              write each output as DIR/NAME.npy\n"
     "  --interpret                   use the reference interpreter (test too)\n"
     "  --repeat N, --warmup N        bench: runs measured (100), runs before (10)\n"
@@ -58,6 +59,7 @@ enum {
     OPT_INPUT = 256,
     OPT_SHAPE,
     OPT_DIM,
+    OPT_OVERRIDE,
     OPT_OUTPUT_DIR,
     OPT_INTERPRET,
     OPT_REPEAT,
@@ -83,6 +85,7 @@ enum {
 
 static const struct option long_options[] = {{"input", required_argument, NULL, OPT_INPUT},
                                              {"shape", required_argument, NULL, OPT_SHAPE},
+                                             {"override", required_argument, NULL, OPT_OVERRIDE},
                                              {"dim", required_argument, NULL, OPT_DIM},
                                              {"output-dir", required_argument, NULL, OPT_OUTPUT_DIR},
                                              {"interpret", no_argument, NULL, OPT_INTERPRET},
@@ -204,6 +207,11 @@ static int take_option(ToolOptions *o, int option, char *value)
     case OPT_INPUT:
     case OPT_SHAPE:
     case OPT_DIM: return take_named(o, option, value);
+    case OPT_OVERRIDE:
+        if (o->session.n_overridable == TOOL_MAX_NAMED) return tool_usage("more than %d --override", TOOL_MAX_NAMED);
+        o->overridable[o->session.n_overridable++] = value;
+        o->session.overridable = o->overridable;
+        return 0;
     case OPT_OUTPUT_DIR: o->output_dir = value; return 0;
     case OPT_INTERPRET: o->session.interpret = 1; return 0;
     case OPT_STAGE: o->stage = value; return 0;

@@ -32,6 +32,7 @@ typedef struct ToolOptions {
     ToolNamedList inputs, shapes, dims;
     NstInputShape shape[TOOL_MAX_NAMED]; /* of shapes */
     int64_t repeat, warmup;
+    const char *overridable[TOOL_MAX_NAMED];
     bool json, tsv, remove, verbose;
 } ToolOptions;
 

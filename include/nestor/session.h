@@ -36,6 +36,10 @@ typedef struct NstSessionOptions {
      * with another one is NST_E_INVALID; where it does not, the value is not looked at. */
     const NstNamedTensor *values;
     uint32_t n_values;
+    /* Initializers that a run may be given, by name: they must be inputs of the graph too (nst_model_info lists them), and
+     * then are inputs like the others.  All others keep the values they have in the model. */
+    const char *const *overridable;
+    uint32_t n_overridable;
 } NstSessionOptions;
 
 /* Makes a model ready.  Owns: the caller ends it with nst_session_free, before the model.

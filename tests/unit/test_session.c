@@ -469,3 +469,48 @@ Test(session, plans_for_a_value_that_decides_the_structure)
     }
     nst_ctx_dispose(&ctx);
 }
+
+static float run_scaled(float x, const float *scale)
+{
+    float y = 0;
+    NstNamedTensor in[2] = {{"x", {.dtype = NST_F32, .rank = 1, .shape = {1}, .data = &x, .bytes = 4}},
+                            {"s", {.dtype = NST_F32, .rank = 1, .shape = {1}, .bytes = 4}}};
+    NstNamedTensor out = {"y", {.data = &y, .bytes = 4}};
+    union {
+        const float *from;
+        void *to;
+    } data = {scale};
+    in[1].tensor.data = data.to;
+    cr_assert_eq(nst_session_run(session, in, scale ? 2 : 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+    return y;
+}
+
+Test(session, initializers_that_are_inputs_keep_or_lose_their_default)
+{
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    OnnxModel m = onnx_model(ctx.arena);
+    const int64_t one[] = {1, INT64_MIN};
+    const float three = 3, five = 5;
+    const char *const names[] = {"s", "nothing"};
+    onnx_input(&m, "x", 1, one);
+    onnx_input(&m, "s", 1, one);
+    onnx_floats(&m, "s", one, &three, 1);
+    onnx_node(&m, "Mul", "m", "x s", "y", NULL);
+    onnx_output(&m, "y", 1, one);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "m", bytes.at, bytes.n, &model), NST_OK);
+    cr_assert_eq(nst_session_new(model, NULL, &session), NST_OK, "%s", nst_error_text());
+    cr_assert_float_eq(run_scaled(2, NULL), 6, 0);
+    nst_session_free(session);
+    session = NULL;
+    NstSessionOptions options = {.overridable = names, .n_overridable = 1};
+    cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+    cr_assert_eq(nst_session_input_count(session), 2);
+    cr_assert_float_eq(run_scaled(2, &five), 10, 0);
+    options.n_overridable = 2;
+    NstSession *none;
+    cr_assert_eq(nst_session_new(model, &options, &none), NST_E_NOT_FOUND);
+    cr_assert_not_null(strstr(nst_error_text(), "'nothing'"), "%s", nst_error_text());
+    nst_ctx_dispose(&ctx);
+}
