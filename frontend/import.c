@@ -101,19 +101,38 @@ static bool is_constant(const Import *m, const NstScope *initializers, const cha
     return nst_scope_find(initializers, name) && !is_overridable(m, name);
 }
 
+static NstStatus define_initializer(Import *m, const char *name, const NstWeight *w)
+{
+    NstVal value = nst_build_const_view(m->b, w->dtype, w->rank, w->shape, w->data, w->bytes);
+    NST_TRY(nst_build_status(m->b));
+    NST_TRY(nst_scope_define(m->ctx, m->scope, name, value, "an initializer"));
+    nst_graph_value(m->graph, value)->name = nst_strdup(m->graph->arena, name);
+    return NST_OK;
+}
+
+/* The name of a sparse initializer is that of its values. */
+static const char *sparse_name(const Onnx__SparseTensorProto *sparse)
+{
+    return sparse->values && sparse->values->name ? sparse->values->name : "";
+}
+
 NstStatus nst_import_initializers(Import *m, const Onnx__GraphProto *g)
 {
-    NST_CHECK(m->ctx, g->n_sparse_initializer == 0, NST_E_UNSUPPORTED, "graph: sparse initializers are not supported");
+    NstWeight w;
     for (size_t k = 0; k < g->n_initializer; k++) {
         const Onnx__TensorProto *t = g->initializer[k];
-        NstWeight w;
-        if (m->scope->outer == NULL && is_overridable(m, t->name ? t->name : "")) continue;
-        NST_TRY(nst_weight_read(m->ctx, m->model, t, nst_format(m->scratch, "initializer '%s'", t->name ? t->name : ""),
-                                &w));
-        NstVal value = nst_build_const_view(m->b, w.dtype, w.rank, w.shape, w.data, w.bytes);
-        NST_TRY(nst_build_status(m->b));
-        NST_TRY(nst_scope_define(m->ctx, m->scope, t->name, value, "an initializer"));
-        nst_graph_value(m->graph, value)->name = nst_strdup(m->graph->arena, t->name);
+        const char *name = t->name ? t->name : "";
+        if (m->scope->outer == NULL && is_overridable(m, name)) continue;
+        NST_TRY(nst_weight_read(m->ctx, m->model, t, nst_format(m->scratch, "initializer '%s'", name), &w));
+        NST_TRY(define_initializer(m, name, &w));
+    }
+    for (size_t k = 0; k < g->n_sparse_initializer; k++) {
+        const Onnx__SparseTensorProto *sparse = g->sparse_initializer[k];
+        const char *name = sparse_name(sparse);
+        if (m->scope->outer == NULL && is_overridable(m, name)) continue;
+        NST_TRY(nst_weight_read_sparse(m->ctx, m->model, sparse,
+                                       nst_format(m->scratch, "sparse initializer '%s'", name), &w));
+        NST_TRY(define_initializer(m, name, &w));
     }
     return NST_OK;
 }
@@ -189,6 +208,9 @@ static NstStatus import_inputs(Import *m, const Onnx__GraphProto *g)
     nst_scope_init(&initializers, m->scratch);
     for (size_t k = 0; k < g->n_initializer; k++)
         NST_TRY(nst_scope_define(m->ctx, &initializers, g->initializer[k]->name, (NstVal){0}, "an initializer"));
+    for (size_t k = 0; k < g->n_sparse_initializer; k++)
+        NST_TRY(nst_scope_define(m->ctx, &initializers, sparse_name(g->sparse_initializer[k]), (NstVal){0},
+                                 "an initializer"));
     for (size_t k = 0; k < g->n_input; k++) {
         const char *name = g->input[k]->name;
         NstVal value = {0};

@@ -157,6 +157,8 @@ static void read_nodes(Inspect *in, const Imports *imports, Onnx__NodeProto *con
 static void read_subgraph(Inspect *in, const Imports *imports, const Onnx__GraphProto *g)
 {
     for (size_t k = 0; k < g->n_initializer; k++) add_weight(in, g->initializer[k]);
+    for (size_t k = 0; k < g->n_sparse_initializer; k++)
+        if (g->sparse_initializer[k]->values) add_weight(in, g->sparse_initializer[k]->values);
     read_nodes(in, imports, g->node, g->n_node);
 }
 

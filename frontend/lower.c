@@ -395,6 +395,16 @@ V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what)
     return nst_build_const_view(c->b, w.dtype, w.rank, w.shape, w.data, w.bytes);
 }
 
+V sparse_weight(NstLower *c, const Onnx__SparseTensorProto *sparse, const char *what)
+{
+    NstWeight w;
+    if (failed(c)) return (V){0};
+    NstStatus status =
+        nst_weight_read_sparse(c->b->ctx, c->model, sparse, nst_format(c->arena, "%s: %s", c->label, what), &w);
+    if (status != NST_OK) return c->b->status = status, (V){0};
+    return nst_build_const_view(c->b, w.dtype, w.rank, w.shape, w.data, w.bytes);
+}
+
 /* --- regions --------------------------------------------------------------------------------------------------- */
 
 void enter(NstLower *c, Inner *inner)

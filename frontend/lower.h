@@ -147,6 +147,7 @@ V along(NstLower *c, V vector, int axis, int rank);
 V quantize_to(NstLower *c, V x, V zero, NstDtype to);
 /* The elements of a tensor of the model. */
 V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what);
+V sparse_weight(NstLower *c, const Onnx__SparseTensorProto *sparse, const char *what);
 
 /* --- regions --------------------------------------------------------------------------------------------------- */
 

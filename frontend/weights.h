@@ -22,4 +22,9 @@ typedef struct NstWeight {
 NstStatus nst_weight_read(NstCtx *ctx, NstOnnxModel *model, const Onnx__TensorProto *tensor, const char *what,
                           NstWeight *weight) NST_MUST_CHECK;
 
+/* The dense tensor that a sparse one stands for, in the model's arena.  Errors: as above; NST_E_MODEL for indices outside or
+ * out of order, NST_E_LIMIT for a dense tensor over 256 MB. */
+NstStatus nst_weight_read_sparse(NstCtx *ctx, NstOnnxModel *model, const Onnx__SparseTensorProto *sparse,
+                                 const char *what, NstWeight *weight) NST_MUST_CHECK;
+
 #endif

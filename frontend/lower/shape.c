@@ -378,6 +378,8 @@ LOWER(constant)
         fail(c, NST_E_MODEL, "%u attributes, allowed: one", c->attrs.list.n);
     else if (strcmp(a->name, "value") == 0)
         out(c, 0, weight(c, a->proto->t, "value"));
+    else if (strcmp(a->name, "sparse_value") == 0)
+        out(c, 0, sparse_weight(c, a->proto->sparse_tensor, "sparse_value"));
     else if (strcmp(a->name, "value_int") == 0)
         out(c, 0, nst_build_const(c->b, NST_I64, 0, NULL, &a->i));
     else if (strcmp(a->name, "value_float") == 0)

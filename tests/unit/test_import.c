@@ -235,3 +235,35 @@ Test(import, lstm_projects_its_input_before_the_loop)
     cr_expect_eq(count_prim(graph, NST_PRIM_CONTRACT), 2);
     cr_expect_eq(count_prim(graph, NST_PRIM_LOOP), 1);
 }
+
+Test(import, sparse_initialisers_are_dense_constants)
+{
+    static const int64_t shape[] = {3, END};
+    const float two = 2;
+    const int64_t at = 1;
+    OnnxModel m = onnx_model(ctx.arena);
+    NstText sparse, values, indices;
+    nst_text_init(&sparse, ctx.arena);
+    nst_text_init(&values, ctx.arena);
+    nst_text_init(&indices, ctx.arena);
+    pb_int(&values, 1, 1);
+    pb_int(&values, 2, 1);
+    pb_text(&values, 8, "w");
+    pb_bytes(&values, 9, &two, 4);
+    pb_int(&indices, 1, 1);
+    pb_int(&indices, 2, 7);
+    pb_bytes(&indices, 9, &at, 8);
+    pb_message(&sparse, 1, &values);
+    pb_message(&sparse, 2, &indices);
+    pb_int(&sparse, 3, 3);
+    pb_message(&m.graph, 15, &sparse);
+    onnx_input(&m, "x", 1, shape);
+    onnx_output(&m, "y", 1, shape);
+    onnx_node(&m, "Add", "a", "x w", "y", NULL);
+    float x[3] = {10, 20, 30};
+    NstTensorValue in = {.dtype = NST_F32, .rank = 1, .shape = {3}, .data = x, .bytes = sizeof x}, out;
+    NstGraph *graph = import_or_fail(&m, NULL);
+    cr_assert_eq(nst_graph_interpret(&ctx, ctx.arena, graph, &in, 1, true, NULL, &out), NST_OK, "%s", ctx.error);
+    const float *y = out.data;
+    cr_expect(y[0] == 10 && y[1] == 22 && y[2] == 30);
+}

@@ -141,3 +141,75 @@ Test(weights, what_does_not_fit)
     cr_expect_eq(read_weight(&t, &w), NST_E_PARSE);
     cr_expect(strstr(ctx.error, "multiples of 4"));
 }
+
+/* A sparse tensor of f32 [rows, 4]; indices per entry 1 (flat) or 2. */
+static NstText sparse(int64_t rows, const float *value, const int64_t *index, int64_t n, int per_entry)
+{
+    NstText message, values = tensor(1, n), indices;
+    nst_text_init(&message, ctx.arena);
+    nst_text_init(&indices, ctx.arena);
+    pb_bytes(&values, 9, value, (size_t)n * sizeof *value);
+    pb_int(&indices, 1, n);
+    if (per_entry > 1) pb_int(&indices, 1, per_entry);
+    pb_int(&indices, 2, 7);
+    pb_bytes(&indices, 9, index, (size_t)(n * per_entry) * sizeof *index);
+    pb_message(&message, 1, &values);
+    pb_message(&message, 2, &indices);
+    pb_int(&message, 3, rows);
+    pb_int(&message, 3, 4);
+    return message;
+}
+
+static NstStatus read_sparse(const NstText *bytes, NstWeight *w)
+{
+    ProtobufCMessage *message;
+    NstOnnxModel *model = NST_NEW(ctx.arena, NstOnnxModel);
+    *model = (NstOnnxModel){.arena = ctx.arena, .bytes = (const unsigned char *)bytes->at, .n = bytes->n};
+    nst_ctx_clear(&ctx);
+    NST_TRY(nst_wire_unpack(&ctx, ctx.arena, &onnx__sparse_tensor_proto__descriptor, "sparse", bytes->at, bytes->n,
+                            &message));
+    return nst_weight_read_sparse(&ctx, model, (Onnx__SparseTensorProto *)message, "w", w);
+}
+
+Test(weights, sparse_tensors_become_dense)
+{
+    static const float value[] = {5, 6, 7}, wanted[8] = {0, 5, 0, 6, 0, 0, 0, 7};
+    const struct {
+        int64_t index[6];
+        int per_entry;
+    } cases[] = {{{1, 3, 7}, 1}, {{0, 1, 0, 3, 1, 3}, 2}};
+    NstWeight w;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        NstText bytes = sparse(2, value, cases[k].index, 3, cases[k].per_entry);
+        cr_assert_eq(read_sparse(&bytes, &w), NST_OK, "%s", ctx.error);
+        cr_assert(w.dtype == NST_F32 && w.rank == 2 && w.shape[0] == 2 && w.shape[1] == 4 && w.bytes == sizeof wanted);
+        cr_expect_eq(memcmp(w.data, wanted, sizeof wanted), 0);
+    }
+    NstText none = sparse(2, value, cases[0].index, 0, 1);
+    cr_assert_eq(read_sparse(&none, &w), NST_OK, "%s", ctx.error);
+    cr_expect_eq(((const float *)w.data)[7], 0);
+}
+
+Test(weights, sparse_tensors_that_contradict_themselves)
+{
+    static const float value[] = {5, 6};
+    const struct {
+        int64_t rows, index[4], n;
+        int per_entry;
+        NstStatus status;
+        const char *text;
+    } cases[] = {{2, {1, 8}, 2, 1, NST_E_MODEL, "index 8, allowed: 0 to 7"},
+                 {2, {-1, 3}, 2, 1, NST_E_MODEL, "index -1"},
+                 {2, {3, 3}, 2, 1, NST_E_MODEL, "entry 1 is not behind"},
+                 {2, {3, 1}, 2, 1, NST_E_MODEL, "entry 1 is not behind"},
+                 {2, {0, 1, 2, 0}, 2, 2, NST_E_MODEL, "index 2 of axis 0, allowed: 0 to 1"},
+                 {2, {0, 1, 0}, 1, 3, NST_E_MODEL, "allowed: values [n]"},
+                 {-2, {1, 3}, 2, 1, NST_E_MODEL, "extent -2 of axis 0"},
+                 {INT64_C(1) << 40, {1, 3}, 2, 1, NST_E_LIMIT, "more than 268435456 bytes"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        NstWeight w;
+        NstText bytes = sparse(cases[k].rows, value, cases[k].index, cases[k].n, cases[k].per_entry);
+        cr_expect_eq(read_sparse(&bytes, &w), cases[k].status, "case %zu: %s", k, ctx.error);
+        cr_expect_not_null(strstr(ctx.error, cases[k].text), "case %zu: %s", k, ctx.error);
+    }
+}
