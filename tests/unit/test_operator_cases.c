@@ -172,7 +172,10 @@ static void finish(Case *c)
     NstTensorValue out[MAX_TENSORS] = {{0}};
     const char *op = strcmp(c->domain, "ai.onnx") == 0 ? c->op : nst_format(ctx.arena, "%s:%s", c->domain, c->op);
     if (c->error) { /* any output will do */
-        onnx_output(&c->model, "y", 1, (int64_t[]){INT64_MIN});
+        NstText info;
+        nst_text_init(&info, ctx.arena);
+        pb_text(&info, 1, "y"); /* of no stated type */
+        pb_message(&c->model.graph, 12, &info);
         nst_text_add(&c->outs, " y");
     }
     onnx_node(&c->model, op, "case", nst_text_get(&c->ins) + (c->ins.n > 0), nst_text_get(&c->outs) + 1,
