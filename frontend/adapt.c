@@ -78,6 +78,74 @@ ADAPT(default_int)
     nst_vec_push(c->arena, &c->attrs.list, a);
 }
 
+static void set_text(NstLower *c, const char *name, const char *value)
+{
+    NstAttr a = {.name = name, .type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, .s = value};
+    nst_attrs_remove(&c->attrs, name);
+    nst_vec_push(c->arena, &c->attrs.list, a);
+}
+
+static void set_numbers(NstLower *c, const char *name, int type, size_t n, const int64_t *ints, const float *floats)
+{
+    NstAttr a = {.name = name, .type = type, .s = "", .n = n, .ints = ints, .floats = floats};
+    nst_attrs_remove(&c->attrs, name);
+    nst_vec_push(c->arena, &c->attrs.list, a);
+}
+
+/* LpPool: p was a float. */
+ADAPT(whole_number)
+{
+    NstAttr *a = nst_attrs_find(&c->attrs, arg);
+    if (!a) return;
+    if (!(a->f >= 1 && a->f <= 1000) || a->f != (double)(int64_t)a->f)
+        fail(c, NST_E_UNSUPPORTED, "%s %g is not supported, allowed: a whole number", arg, a->f);
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    a->i = failed(c) ? 2 : (int64_t)a->f;
+}
+
+/* GroupNormalization: scale and bias were given a group. */
+ADAPT(group_to_channels)
+{
+    int64_t groups = attr_i(c, "num_groups");
+    if (groups < 1) fail(c, NST_E_MODEL, "num_groups is %lld, allowed: at least 1", (long long)groups);
+    for (int k = 1; k < 3 && !failed(c); k++) {
+        D each = nst_dim_floordiv(c->b->graph->dims, dim(c, in(c, 0), 1), num(c, groups)),
+          shape[2] = {num(c, groups), each};
+        c->ins[k] = merge_axes(c, expand(c, insert_axis(c, in(c, k), 1), 2, shape), 0);
+    }
+}
+
+/* MeanVarianceNormalization: of each channel over all images, or of everything. */
+ADAPT(mean_axes)
+{
+    int r = rank(c, in(c, 0)), n = 0;
+    bool all = attr_i(c, "across_channels") != 0;
+    int64_t *axes = NST_NEW_ARRAY(c->arena, int64_t, NST_MAX_RANK);
+    if (!attr_i(c, "normalize_variance")) fail(c, NST_E_UNSUPPORTED, "normalize_variance 0 is not supported");
+    for (int k = 0; k < r; k++)
+        if (all || k != 1) axes[n++] = k;
+    set_numbers(c, "axes", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, (size_t)n, axes, NULL);
+}
+
+/* Tile: how often, along one axis; both numbers of the input's type, constant. */
+ADAPT(tile_axis)
+{
+    double value[2] = {0};
+    int r = rank(c, in(c, 0));
+    int64_t *repeats = NST_NEW_ARRAY(c->arena, int64_t, NST_MAX_RANK), shape = r;
+    for (int k = 0; k < 2; k++)
+        if (!const_number(c, in(c, k + 1), &value[k]))
+            fail(c, NST_E_UNSUPPORTED, "%s is computed at run time: not supported, allowed: a constant",
+                 k ? "axis" : "tiles");
+    int axis = norm_axis(c, (int64_t)value[1], r, false);
+    if (!(value[0] >= 0 && value[0] <= INT32_MAX)) fail(c, NST_E_MODEL, "tiles %g, allowed: at least 0", value[0]);
+    if (failed(c)) return;
+    for (int k = 0; k < r; k++) repeats[k] = k == axis ? (int64_t)value[0] : 1;
+    c->ins[1] = nst_build_const(c->b, NST_I64, 1, &shape, repeats);
+    c->ins[2] = (V){0};
+    c->n_ins = 2;
+}
+
 /* "name:text": what an attribute that did not exist meant. */
 ADAPT(default_text)
 {
@@ -138,13 +206,6 @@ ADAPT(only_first_output)
         if (wants(c, k)) fail(c, NST_E_UNSUPPORTED, "output %d is an output of training: not supported", k);
 }
 
-static void set_text(NstLower *c, const char *name, const char *value)
-{
-    NstAttr a = {.name = name, .type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, .s = value};
-    nst_attrs_remove(&c->attrs, name);
-    nst_vec_push(c->arena, &c->attrs.list, a);
-}
-
 /* Resize-10 and Upsample: scales were input 1, positions o / scale, the nearest by floor, or ceil where it shrinks. */
 ADAPT(resize_10)
 {
@@ -155,11 +216,24 @@ ADAPT(resize_10)
     set_text(c, "nearest_mode", "simple");
 }
 
+/* Upsample-1 had scales for two axes of images. */
+static void read_image_scales(NstLower *c)
+{
+    float *scales = NST_NEW_ARRAY(c->arena, float, 4);
+    if (!has_attr(c, "height_scale")) return;
+    if (rank(c, in(c, 0)) != 4) fail(c, NST_E_SHAPE, "X has rank %d, allowed: 4", rank(c, in(c, 0)));
+    scales[0] = scales[1] = 1;
+    scales[2] = (float)attr_f(c, "height_scale");
+    scales[3] = (float)attr_f(c, "width_scale");
+    set_numbers(c, "scales", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS, 4, NULL, scales);
+}
+
 /* Upsample was removed when Resize came: lowered as that. */
 void nst_onnx_upsample(NstLower *c, const char *arg);
 void nst_onnx_resize(NstLower *c, const char *arg);
 void nst_onnx_upsample(NstLower *c, const char *arg)
 {
+    read_image_scales(c);
     const NstAttr *scales = nst_attrs_find(&c->attrs, "scales");
     int64_t n = scales ? (int64_t)scales->n : 0;
     if (scales) c->ins[1] = nst_build_const(c->b, NST_F32, 1, &n, scales->floats), c->n_ins = 2;

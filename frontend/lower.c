@@ -198,6 +198,19 @@ const int64_t *const_ints(NstLower *c, int k, const char *what, int *n)
     return NULL;
 }
 
+bool const_number(NstLower *c, V v, double *value)
+{
+    int64_t n;
+    if (failed(c) || v.i == 0 || !known(c, product(c, v, 0, rank(c, v)), &n) || n != 1) return false;
+    const NstNode *node = nst_value_node(c->b->graph, v);
+    while (node->prim == NST_PRIM_RESHAPE) node = nst_value_node(c->b->graph, node->in[0]);
+    if (node->prim != NST_PRIM_CONST || dtype(c, v) == NST_STR) return false;
+    const NstConst *k = &node->attr.constant;
+    NstScalar s = k->data ? nst_scalar_load(dtype(c, v), k->data) : k->splat;
+    *value = nst_scalar_convert(NST_F64, dtype(c, v), s, false).f;
+    return true;
+}
+
 const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
 {
     *n = -1;

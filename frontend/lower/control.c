@@ -302,3 +302,75 @@ LOWER(scan)
     (void)nst_build_loop(c->b, size_value(c, steps), (V){0}, (uint32_t)states, c->ins, region, made, (uint32_t)results);
     for (int k = 0; k < c->n_outs; k++) out(c, k, k < states ? made[k] : scan_output(c, made[k], k - states));
 }
+
+/* --- scan of version 8 ----------------------------------------------------------------------------------------- */
+
+/* Entry b of x's first axis. */
+static V entry_of(NstLower *c, V x, V b)
+{
+    V start[NST_MAX_RANK] = {b};
+    D size[NST_MAX_RANK] = {num(c, 1)};
+    for (int k = 1; k < rank(c, x); k++) size[k] = dim(c, x, k);
+    return drop_axis(c, nst_build_slice_at(c->b, x, start, size), 0);
+}
+
+typedef struct OldScan {
+    int states, n, results;
+    const V *in; /* states, then what is scanned, with a batch axis each */
+    V lengths;   /* or none */
+    D steps;
+} OldScan;
+
+/* Sample b: a loop over its steps.  made: final states and scans.  Past the sample's length states stay. */
+static void scan_sample(NstLower *c, const OldScan *s, V b, V *made)
+{
+    Inner inner;
+    V start[MAX_STATES], from[MAX_STATES], to[MAX_STATES + 1], scanned[MAX_STATES];
+    for (int k = 0; k < s->states; k++) start[k] = entry_of(c, s->in[k], b);
+    for (int k = 0; k < s->n; k++) scanned[k] = entry_of(c, s->in[s->states + k], b);
+    V length = s->lengths.i ? entry_of(c, s->lengths, b) : (V){0};
+    if (failed(c)) return;
+    enter(c, &inner);
+    V t = param(c, "step", &index_type), last = size_value(c, minus1(c, s->steps));
+    to[0] = param(c, "go", &flag_type);
+    for (int k = 0; k < s->states; k++) from[k] = param(c, "state", type(c, start[k]));
+    for (int k = 0; k < s->n; k++)
+        from[s->states + k] = entry_of(c, scanned[k], entry(c, "directions", k) ? map(c, "b - a", t, last) : t);
+    graph(c, "body", s->states + s->n, from, s->results, to + 1);
+    check_states(c, s->states, from, to + 1);
+    for (int k = 0; k < s->states && length.i; k++) to[k + 1] = map(c, "a < b ? c : d", t, length, to[k + 1], from[k]);
+    NstRegionId region = leave(c, &inner, s->results + 1, to);
+    if (failed(c)) return;
+    (void)nst_build_loop(c->b, size_value(c, s->steps), (V){0}, (uint32_t)s->states, start, region, made,
+                         (uint32_t)s->results);
+}
+
+/* Inputs: lengths, states [B, ...], scanned [B, T, ...]: each sample by itself. */
+LOWER(scan_8)
+{
+    int64_t scanned = attr_i(c, "num_scan_inputs");
+    OldScan s = {.n = (int)scanned,
+                 .states = c->n_ins - 1 - (int)scanned,
+                 .results = graph_outputs(c, "body"),
+                 .in = c->ins + 1};
+    V made[MAX_STATES] = {{0}}, to[MAX_STATES + 1];
+    if (scanned < 1 || scanned > c->n_ins - 1 || c->n_ins > MAX_STATES || s.results < s.states ||
+        s.results > MAX_STATES || c->n_outs > s.results)
+        fail(c, NST_E_MODEL, "%d inputs, %lld of them scanned, and %d results of the body do not fit together",
+             c->n_ins - 1, (long long)scanned, s.results);
+    if (failed(c)) return;
+    if (rank(c, s.in[s.states]) < 2)
+        fail(c, NST_E_SHAPE, "scan inputs have rank %d, allowed: at least 2", rank(c, s.in[s.states]));
+    s.lengths = in(c, 0);
+    s.steps = dim(c, s.in[s.states], 1);
+    D batch = dim(c, s.in[s.states], 0);
+    Inner inner;
+    enter(c, &inner);
+    V b = param(c, "sample", &index_type);
+    to[0] = param(c, "go", &flag_type);
+    scan_sample(c, &s, b, to + 1);
+    NstRegionId region = leave(c, &inner, s.results + 1, to);
+    if (failed(c)) return;
+    (void)nst_build_loop(c->b, size_value(c, batch), (V){0}, 0, NULL, region, made, (uint32_t)s.results);
+    for (int k = 0; k < c->n_outs; k++) out(c, k, made[k]);
+}

@@ -82,16 +82,6 @@ LOWER(identity)
     out(c, 0, in(c, 0));
 }
 
-/* As in inference: the input itself, and a mask of true. */
-LOWER(dropout)
-{
-    int n;
-    const int64_t *training = const_ints(c, 2, "training_mode", &n);
-    if (n > 0 && training[0]) fail(c, NST_E_UNSUPPORTED, "training is not supported");
-    out(c, 0, in(c, 0));
-    if (wants(c, 1)) out(c, 1, expand(c, number(c, NST_BOOL, 1), rank(c, in(c, 0)), type(c, in(c, 0))->shape));
-}
-
 static NstDtype target_type(NstLower *c, int64_t code)
 {
     NstDtype to = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;

@@ -177,6 +177,31 @@ static V drop_ones(NstLower *c, const Term *all, const V *x, int n, int k, Term 
     return y;
 }
 
+/* x with one axis for each label: of two axes with one label the diagonal stays. */
+static V diagonals(NstLower *c, V x, Term *t)
+{
+    for (int i = 0; i < t->n && !failed(c); i++) {
+        const char *again = strchr(t->label + i + 1, t->label[i]);
+        if (!again) continue;
+        int j = (int)(again - t->label), order[NST_MAX_RANK], back[NST_MAX_RANK], r = rank(c, x);
+        order[0] = i;
+        order[1] = j;
+        for (int k = 0, at = 2; k < r; k++)
+            if (k != i && k != j) order[at++] = k;
+        V own = permute(c, x, order); /* [n, n, ...] */
+        nst_build_require_equal(c->b, dim(c, own, 0), dim(c, own, 1),
+                                nst_format(c->arena, "%s: axes of label %c", c->label, *again));
+        own = failed(c) ? own
+                        : nst_build_gather(c->b, own, nst_build_iota(c->b, dim(c, own, 0)), 1, 1, NST_INDEX_CHECKED);
+        for (int k = 0, at = 1; k < r - 1; k++) back[k] = k == i ? 0 : at++;
+        x = permute(c, own, back);
+        memmove(t->label + j, t->label + j + 1, (size_t)(t->n - j));
+        t->n--;
+        i--;
+    }
+    return x;
+}
+
 LOWER(einsum)
 {
     Term term[MAX_TERMS], own[MAX_TERMS], to;
@@ -186,9 +211,7 @@ LOWER(einsum)
     if (n > MAX_TERMS) fail(c, NST_E_UNSUPPORTED, "%d operands: not supported, allowed: at most %d", n, MAX_TERMS);
     for (int k = 0; k < n && !failed(c); k++) {
         p = read_term(c, p, rank(c, in(c, k)), &term[k]);
-        for (int j = 0; j < term[k].n; j++)
-            if (strchr(term[k].label + j + 1, term[k].label[j]))
-                fail(c, NST_E_UNSUPPORTED, "diagonals are not supported");
+        c->ins[k] = diagonals(c, in(c, k), &term[k]);
         if (*p == ',') p++;
     }
     if (failed(c)) return;

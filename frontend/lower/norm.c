@@ -119,20 +119,47 @@ LOWER(hardmax)
     const int64_t *list = attr_ints(c, "axes", &n);
     int64_t axis = attr_i(c, "axis");
     Axes axes = has_attr(c, "axes") ? axes_of(c, list, n, r) : axes_of(c, &axis, 1, r);
-    if (axes.n != 1) fail(c, NST_E_UNSUPPORTED, "over %d axes: not supported", axes.n);
     if (failed(c)) return;
-    V top = map(c, "a == b", x, reduce(c, "max(a, b)", x, axes, KEEP));
-    V place = along(c, nst_build_iota(c->b, dim(c, x, axes.at[0])), axes.at[0], r);
+    V top = map(c, "a == b", x, reduce(c, "max(a, b)", x, axes, KEEP)), place = number(c, NST_I64, 0);
+    for (int k = 0; k < axes.n; k++)
+        place = map(c, "a * b + c", place, size_value(c, dim(c, x, axes.at[k])),
+                    along(c, nst_build_iota(c->b, dim(c, x, axes.at[k])), axes.at[k], r));
     V first = reduce(c, "min(a, b)", map(c, "a ? b : 0x7fffffffffffffffi64", top, place), axes, KEEP);
     out(c, 0, convert(c, map(c, "a == b", place, first), dtype(c, x)));
 }
 
-/* As in inference: one factor and one term a channel, folded where the statistics are constants. */
+/* Mean and variance of each channel over all else. */
+static void channel_statistics(NstLower *c, V x, V *mean, V *var)
+{
+    int r = rank(c, x);
+    Axes axes = {0};
+    D n = num(c, 1);
+    for (int k = 0; k < r; k++) {
+        if (k == 1) continue;
+        axes.at[axes.n++] = k;
+        n = mul(c, n, dim(c, x, k));
+    }
+    V count = convert(c, size_value(c, n), dtype(c, x)), m = map(c, "a / b", reduce(c, "a + b", x, axes, KEEP), count);
+    V d = map(c, "a - b", x, m);
+    D channels = dim(c, x, 1);
+    *mean = reshape(c, m, 1, &channels);
+    *var = map(c, "a / b", reduce(c, "a + b", map(c, "a * a", d), axes, DROP), count);
+}
+
+/* One factor and one term a channel, folded where the statistics are constants.  In training they are the input's own, and
+ * also become part of the running ones. */
 LOWER(batch_norm)
 {
-    V x = widen(c, in(c, 0)), mean = widen(c, in(c, 3)), var = widen(c, in(c, 4));
+    V x = widen(c, in(c, 0)), mean = widen(c, in(c, 3)), var = widen(c, in(c, 4)), old[2] = {mean, var};
     NstDtype t = dtype(c, x);
-    if (attr_i(c, "training_mode")) fail(c, NST_E_UNSUPPORTED, "training_mode 1 is not supported");
+    if (attr_i(c, "training_mode")) {
+        channel_statistics(c, x, &mean, &var);
+        for (int k = 0; k < 2; k++) {
+            V running =
+                map(c, "a * @momentum + b * (1 - @momentum)", old[k], convert(c, k ? var : mean, dtype(c, old[k])));
+            out(c, k + 1, convert(c, running, dtype(c, in(c, 3 + k))));
+        }
+    }
     V s = map(c, "a / sqrt(b + @epsilon)", convert(c, widen(c, in(c, 1)), t), convert(c, var, t));
     V o = map(c, "a - b * c", convert(c, widen(c, in(c, 2)), t), convert(c, mean, t), s);
     int r = rank(c, x), axis = r > 1 ? 1 : 0;

@@ -6,7 +6,7 @@
 static V uniform(NstLower *c, int rank, const D *shape, int64_t salt)
 {
     int64_t key[2] = {0, salt}, two = 2;
-    double seed = attr_f(c, "seed");
+    double seed = attr_f(c, "seed") + (double)attr_i(c, "seed"); /* one of them is 0 */
     memcpy(&key[0], &seed, sizeof seed);
     if (!has_attr(c, "seed")) key[0] = (int64_t)nst_hash_bytes(c->label, strlen(c->label), 0);
     V bits = nst_build_random_bits(c->b, nst_build_const(c->b, NST_I64, 1, &two, key), rank, shape);
@@ -77,4 +77,22 @@ LOWER(multinomial)
     V place = reduce(c, "a + b", past, axes_from(2, 3), DROP);
     V last = size_value(c, minus1(c, dim(c, x, 1)));
     out(c, 0, convert(c, map(c, "min(a, b)", place, last), result_type(c, x)));
+}
+
+/* In inference the input itself, and a mask of true; in training each element stays with probability 1 - ratio, scaled. */
+LOWER(dropout)
+{
+    int n;
+    V x = in(c, 0), all = expand(c, number(c, NST_BOOL, 1), rank(c, x), type(c, x)->shape);
+    const int64_t *training = const_ints(c, 2, "training_mode", &n);
+    double ratio = 0.5;
+    bool known_ratio = !has(c, 1) || const_number(c, in(c, 1), &ratio);
+    out(c, 0, x);
+    out(c, 1, all);
+    if (failed(c) || n < 1 || !training[0] || (known_ratio && ratio == 0)) return;
+    V wide = widen(c, x),
+      p = has(c, 1) ? convert(c, reshape(c, in(c, 1), 0, NULL), NST_F64) : number(c, NST_F64, ratio);
+    V stays = map(c, "a >= b", uniform(c, rank(c, x), type(c, x)->shape, 0), p);
+    out(c, 0, convert(c, map(c, "b ? a / (1 - c) : 0", wide, stays, convert(c, p, dtype(c, wide))), dtype(c, x)));
+    out(c, 1, stays);
 }

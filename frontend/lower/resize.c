@@ -37,6 +37,7 @@ typedef struct Line {
     int axis;
     D n, m;
     V scale, roi[2];
+    double known_scale; /* 0: by sizes, or not known */
 } Line;
 
 /* Element k of a vector as an f64 scalar. */
@@ -55,15 +56,33 @@ static V positions(NstLower *c, const Line *l)
     return map(c, formula, o, n, m, l->scale, l->roi[0].i ? l->roi[0] : zero, l->roi[1].i ? l->roi[1] : zero);
 }
 
-/* Weights [m, taps] of positions x[m], and indices of the first tap: linear has 2 taps, cubic 4. */
-static V weights(NstLower *c, V x, int taps, V *index)
+/* How many taps a position has on each side: linear 1, cubic 2; more where an axis shrinks and the filter widens with it. */
+static int64_t reach(NstLower *c, const Line *l, bool cubic, double *stretch)
 {
-    V first = map(c, taps == 2 ? "floor(a)" : "floor(a) - 1", x), tap = nst_build_iota(c->b, num(c, taps));
+    int64_t n, m;
+    *stretch = 1;
+    if (!attr_i(c, "antialias")) return cubic ? 2 : 1;
+    double scale = l->known_scale;
+    if (scale <= 0 && known(c, l->n, &n) && known(c, l->m, &m) && n > 0) scale = (double)m / (double)n;
+    if (scale <= 0 && !failed(c)) {
+        needs_value(c, has(c, 2) ? in(c, 2) : in(c, 3));
+        fail(c, NST_E_UNSUPPORTED, "antialias with open sizes is not supported");
+    }
+    if (scale > 0 && scale < 1) *stretch = scale;
+    if (ceil(2 / *stretch) > 65536) fail(c, NST_E_LIMIT, "antialias with a scale of %g", scale);
+    return failed(c) ? 1 : (int64_t)ceil((cubic ? 2 : 1) / *stretch);
+}
+
+/* Weights [m, taps] of positions x[m], and indices of the taps. */
+static V weights(NstLower *c, V x, bool cubic, int64_t side, double stretch, V *index)
+{
+    V first = map(c, "floor(a) - b", x, number(c, NST_F64, (double)side - 1)),
+      tap = nst_build_iota(c->b, num(c, 2 * side));
     V at = map(c, "a + b", insert_axis(c, first, 1), convert(c, tap, NST_F64));
-    V d = map(c, "abs(a - b)", at, insert_axis(c, x, 1));
+    V d = map(c, "abs(a - b) * c", at, insert_axis(c, x, 1), number(c, NST_F64, stretch));
     *index = at;
     return map(c,
-               taps == 2
+               !cubic
                    ? "max(1 - a, 0)"
                    : "a <= 1 ? ((@cubic_coeff_a + 2)*a - (@cubic_coeff_a + 3))*a*a + 1 : "
                      "(a < 2 ? ((@cubic_coeff_a*a - 5*@cubic_coeff_a)*a + 8*@cubic_coeff_a)*a - 4*@cubic_coeff_a : 0)",
@@ -71,17 +90,19 @@ static V weights(NstLower *c, V x, int taps, V *index)
 }
 
 /* y along one axis: the weighted sum of gathered taps. */
-static V interpolate(NstLower *c, V y, const Line *l, V x, int taps)
+static V interpolate(NstLower *c, V y, const Line *l, V x, bool cubic)
 {
-    V index, w = weights(c, x, taps, &index), n = convert(c, size_value(c, l->n), NST_F64);
-    if (attr_i(c, "exclude_outside")) {
-        w = map(c, "b < 0 | b >= c ? 0 : a", w, index, n);
-        w = map(c, "a / b", w, reduce(c, "a + b", w, axes_from(1, 2), KEEP));
-    }
+    double stretch;
+    int64_t side = reach(c, l, cubic, &stretch);
+    V index, w = weights(c, x, cubic, side, stretch, &index), n = convert(c, size_value(c, l->n), NST_F64);
+    bool outside = attr_i(c, "exclude_outside") != 0;
+    if (outside) w = map(c, "b < 0 | b >= c ? 0 : a", w, index, n);
+    if (outside || stretch < 1) w = map(c, "a / b", w, reduce(c, "a + b", w, axes_from(1, 2), KEEP));
     index = convert(c, map(c, "max(min(a, b - 1), 0)", index, n), NST_I64);
     V g = gather(c, y, index, l->axis, NST_INDEX_CLAMPED);
     D shape[NST_MAX_RANK];
-    for (int k = 0; k < rank(c, g); k++) shape[k] = k == l->axis ? l->m : k == l->axis + 1 ? num(c, taps) : num(c, 1);
+    for (int k = 0; k < rank(c, g); k++)
+        shape[k] = k == l->axis ? l->m : k == l->axis + 1 ? num(c, 2 * side) : num(c, 1);
     w = reshape(c, convert(c, w, dtype(c, y)), rank(c, g), shape);
     return reduce(c, "a + b", map(c, "a * b", g, w), axes_from(l->axis + 1, l->axis + 2), DROP);
 }
@@ -96,7 +117,7 @@ static V resize_axis(NstLower *c, V y, const Line *l)
         at = convert(c, map(c, "max(min(a, b - 1), 0)", at, n), NST_I64);
         y = gather(c, y, at, l->axis, NST_INDEX_CLAMPED);
     } else {
-        y = interpolate(c, y, l, x, attr_is(c, "mode", "cubic") ? 4 : 2);
+        y = interpolate(c, y, l, x, attr_is(c, "mode", "cubic"));
     }
     return inside.i ? map(c, "b ? a : c", y, inside, number(c, dtype(c, y), attr_f(c, "extrapolation_value"))) : y;
 }
@@ -132,6 +153,19 @@ static D scaled(NstLower *c, D n, V scale, bool constant, double value)
     return nst_build_value_dim(c->b, convert(c, length, NST_I64), NULL, 0, INT64_MAX);
 }
 
+/* The same where sizes are read at run time. */
+static bool keep_open_aspect(NstLower *c, Line *l, int n, bool smaller)
+{
+    V best = l[0].scale;
+    for (int k = 1; k < n; k++) best = map(c, smaller ? "min(a, b)" : "max(a, b)", best, l[k].scale);
+    for (int k = 0; k < n && !failed(c); k++) {
+        V length = map(c, "floor(a * b + 0.5)", convert(c, size_value(c, l[k].n), NST_F64), best);
+        l[k].m = nst_build_value_dim(c->b, convert(c, length, NST_I64), NULL, 0, INT64_MAX);
+        l[k].scale = best;
+    }
+    return !failed(c);
+}
+
 /* sizes with keep_aspect_ratio_policy: all axes by the least or greatest of their scales. */
 static bool keep_aspect(NstLower *c, Line *l, int n)
 {
@@ -140,10 +174,7 @@ static bool keep_aspect(NstLower *c, Line *l, int n)
     int64_t from, to;
     if (!smaller && !attr_is(c, "keep_aspect_ratio_policy", "not_smaller")) return true;
     for (int k = 0; k < n; k++) {
-        if (!known(c, l[k].n, &from) || !known(c, l[k].m, &to) || from == 0) {
-            fail(c, NST_E_UNSUPPORTED, "keep_aspect_ratio_policy with open sizes is not supported");
-            return false;
-        }
+        if (!known(c, l[k].n, &from) || !known(c, l[k].m, &to) || from == 0) return keep_open_aspect(c, l, n, smaller);
         double s = (double)to / (double)from;
         if (k == 0 || (smaller ? s < best : s > best)) best = s;
     }
@@ -176,6 +207,7 @@ static bool read_lines(NstLower *c, const Axes *axes, Line *l)
             l[k].scale = map(c, "a / b", to, from);
         } else {
             l[k].scale = constant ? number(c, NST_F64, value[k]) : element(c, in(c, 2), k);
+            l[k].known_scale = constant ? value[k] : 0;
             l[k].m = scaled(c, l[k].n, l[k].scale, constant, value[k]);
         }
         if (crop) {
@@ -194,8 +226,6 @@ LOWER(resize)
     Axes axes = n > 0 ? (Axes){0} : axes_from(0, rank(c, x));
     Line line[NST_MAX_RANK];
     for (int k = 0; k < n && k < NST_MAX_RANK; k++) axes.at[axes.n++] = norm_axis(c, list[k], rank(c, x), false);
-    if (attr_i(c, "antialias") && !attr_is(c, "mode", "nearest"))
-        fail(c, NST_E_UNSUPPORTED, "antialias is not supported");
     if (failed(c) || !read_lines(c, &axes, line)) return;
     bool copies = attr_is(c, "mode", "nearest");
     if (!copies) y = nst_dtype_is_float(dtype(c, x)) ? widen(c, y) : convert(c, y, NST_F32);
