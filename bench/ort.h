@@ -10,7 +10,7 @@
 #include "ir/base/status.h"
 
 #define NST_ORT_MAX_RANK   8
-#define NST_ORT_MAX_VALUES 16 /* inputs, and outputs, of a model */
+#define NST_ORT_MAX_VALUES 64 /* inputs, and outputs, of a model */
 #define NST_ORT_LIBRARY    "build/ort/libonnxruntime.so"
 
 typedef struct NstOrt NstOrt;
