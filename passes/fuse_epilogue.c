@@ -4,10 +4,13 @@
  * that splits), or several producer axes joined (after one that merges).  The result itself stays stored only if others read it. */
 #include "passes/fuse.h"
 
+enum { MAX_OUTS = 8, MAX_EPILOGUE_COST = 400 };
+
 typedef struct Match {
     NstFuser *f;
     const NstNest *producer;
-    const NstNestOut *out;
+    const NstNestOut *out[MAX_OUTS]; /* the results that the map reads, all at one place */
+    uint32_t n_outs;
     const NstNest *map;
     NstDim *value; /* by symbol of the map's axes: the axis in terms of the producer's */
     uint32_t n_syms, solved;
@@ -78,34 +81,54 @@ static bool solve(Match *m, NstDim index, NstDim place, NstDim extent)
     return nst_dim_compare(dims, radix, NST_DIM_EQ, extent) == NST_TRUE;
 }
 
-/* True if the map reads the producer's result once, where it is written, and nothing else twice. */
+static bool same_place(const NstDim *a, const NstDim *b, uint32_t n)
+{
+    for (uint32_t d = 0; d < n; d++)
+        if (!nst_dim_same(a[d], b[d])) return false;
+    return true;
+}
+
+/* True if the map reads each of the producer's results once, where it is written, and nothing else twice. */
 static bool match(Match *m)
 {
     NstExpr load;
-    if (nst_fuse_loads(m->f, m->map, m->out->buffer, &load, 1) != 1) return false;
+    const NstNestOut *first = m->out[0];
+    if (nst_fuse_loads(m->f, m->map, first->buffer, &load, 1) != 1) return false;
     const NstExprNode node = *nst_expr(m->f->exprs, load);
+    for (uint32_t k = 1; k < m->n_outs; k++) {
+        if (nst_fuse_loads(m->f, m->map, m->out[k]->buffer, &load, 1) != 1) return false;
+        const NstExprNode *other = nst_expr(m->f->exprs, load);
+        if (other->n_index != node.n_index || m->out[k]->n_index != first->n_index) return false;
+        if (!same_place(other->index, node.index, node.n_index)) return false;
+        if (!same_place(m->out[k]->index, first->index, first->n_index)) return false;
+    }
     m->n_syms = nst_dims_sym_count(m->f->dims) + 1;
     m->value = NST_NEW_ARRAY(m->f->arena, NstDim, m->n_syms);
-    const NstDim *shape = nst_module_get(m->f->module, m->out->buffer)->buffer.shape;
+    const NstDim *shape = nst_module_get(m->f->module, first->buffer)->buffer.shape;
     for (uint32_t d = 0; d < node.n_index; d++)
-        if (!solve(m, node.index[d], m->out->index[d], shape[d])) return false;
+        if (!solve(m, node.index[d], first->index[d], shape[d])) return false;
     return m->solved == m->map->n_axes;
 }
 
-typedef struct Replace {
-    uint32_t buffer;
-    NstExpr value;
-} Replace;
-
 static NstExpr replace_load(void *arg, NstExprs *exprs, NstExpr e)
 {
-    const Replace *r = arg;
+    const Match *m = arg;
     const NstExprNode *node = nst_expr(exprs, e);
-    return node->op == NST_OP_LOAD && node->ref == r->buffer ? r->value : (NstExpr){0};
+    for (uint32_t k = 0; node->op == NST_OP_LOAD && k < m->n_outs; k++)
+        if (node->ref == m->out[k]->buffer.i) return m->out[k]->value;
+    return (NstExpr){0};
+}
+
+/* True if a result of the producer is still to be stored: something else reads it. */
+static bool is_kept(const Match *m, const NstNestOut *out)
+{
+    bool read = false;
+    for (uint32_t k = 0; k < m->n_outs; k++) read = read || m->out[k] == out;
+    return !read || !nst_fuse_private(m->f, out->buffer) || nst_fuse_readers(m->f, out->buffer) > 1;
 }
 
 /* The producer with the map's outputs after (or instead of) its own. */
-static NstNest *joined_nest(Match *m, bool keep)
+static NstNest *joined_nest(Match *m)
 {
     NstFuser *f = m->f;
     NstNest *nest = nst_copy(f->arena, m->producer, sizeof *nest), *map = nst_nest_clone(f->module, m->map);
@@ -114,14 +137,13 @@ static NstNest *joined_nest(Match *m, bool keep)
     NstDim *table = NST_NEW_ARRAY(f->arena, NstDim, n_syms);
     for (uint32_t k = 0; k < map->n_axes; k++) table[map->axis[k].var.i] = m->value[m->map->axis[k].var.i];
     nst_nest_subst(f->module, map, table, n_syms);
-    Replace replace = {m->out->buffer.i, m->out->value};
-    nst_fuse_rewrite(f, map, replace_load, &replace);
+    nst_fuse_rewrite(f, map, replace_load, m);
     for (uint32_t k = 0; k < map->n_lets; k++)
-        map->let[k].value = nst_expr_rewrite(f->exprs, map->let[k].value, replace_load, &replace);
+        map->let[k].value = nst_expr_rewrite(f->exprs, map->let[k].value, replace_load, m);
     nest->out = NST_NEW_ARRAY(f->arena, NstNestOut, m->producer->n_outs + map->n_outs);
     nest->n_outs = 0;
     for (uint32_t k = 0; k < m->producer->n_outs; k++)
-        if (keep || &m->producer->out[k] != m->out) nest->out[nest->n_outs++] = m->producer->out[k];
+        if (is_kept(m, &m->producer->out[k])) nest->out[nest->n_outs++] = m->producer->out[k];
     for (uint32_t k = 0; k < map->n_outs; k++) nest->out[nest->n_outs++] = map->out[k];
     NstIndexLet *let = NST_NEW_ARRAY(f->arena, NstIndexLet, nest->n_lets + map->n_lets);
     for (uint32_t k = 0; k < nest->n_lets; k++) let[k] = nest->let[k]; /* there may be none */
@@ -131,8 +153,6 @@ static NstNest *joined_nest(Match *m, bool keep)
     nest->origin = nst_origin_merge(f->module->origins, m->producer->origin, m->map->origin);
     return nest;
 }
-
-enum { MAX_OUTS = 8, MAX_EPILOGUE_COST = 400 };
 
 /* True if the two nests have the form: a producer of whole buffers, a map without conditions of its own. */
 static bool may_join(const NstFuser *f, const NstNest *producer, const NstNest *map, const char **why)
@@ -151,16 +171,62 @@ static bool may_join(const NstFuser *f, const NstNest *producer, const NstNest *
     return cost <= MAX_EPILOGUE_COST;
 }
 
-/* The output of the producer that the map reads, if it may go on alone. */
-static const NstNestOut *read_output(const NstFuser *f, const NstNest *producer, const NstNest *map)
+/* The outputs of the producer that the map reads; none if one may not go on alone. */
+static uint32_t read_outputs(const NstFuser *f, const NstNest *producer, const NstNest *map, const NstNestOut **found)
 {
-    const NstNestOut *found = NULL;
+    uint32_t n = 0;
     for (uint32_t k = 0; k < producer->n_outs; k++) {
-        if (!nst_fuse_loads(f, map, producer->out[k].buffer, NULL, 0)) continue;
-        if (found) return NULL; /* of two at once: not yet */
-        found = &producer->out[k];
+        const NstNestOut *out = &producer->out[k];
+        if (!nst_fuse_loads(f, map, out->buffer, NULL, 0)) continue;
+        if (n == MAX_OUTS || !nst_fuse_plain_out(f, producer, out) || nst_fuse_writers(f, out->buffer) != 1) return 0;
+        found[n++] = out;
     }
-    return found && nst_fuse_plain_out(f, producer, found) && nst_fuse_writers(f, found->buffer) == 1 ? found : NULL;
+    return n;
+}
+
+typedef struct Weights {
+    const NstModule *module;
+    uint32_t loads, constant;
+} Weights;
+
+static void visit_weight(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Weights *w = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    w->loads++;
+    w->constant += nst_module_get(w->module, (NstBuf){node->ref})->role == NST_ROLE_CONST;
+}
+
+/* True if an operand of constants has no part in the output's last axis: the layout pass turns the output then. */
+static bool is_turned_later(const Match *m)
+{
+    NstContraction c;
+    const NstNestOut *out = &m->producer->out[0];
+    const NstExprs *exprs = m->f->exprs;
+    if (!m->producer->n_states || !nst_nest_contraction(m->f->module, m->producer, &c) || !out->n_index) return false;
+    for (int side = 0; side < 2; side++) {
+        NstExpr operand = side ? c.b : c.a;
+        Weights w = {m->f->module, 0, 0};
+        nst_expr_visit(exprs, operand, visit_weight, &w);
+        if (!w.loads || w.loads != w.constant) continue;
+        bool steps = false;
+        for (uint32_t k = 0; k < m->producer->n_axes; k++) {
+            NstSym var = m->producer->axis[k].var;
+            steps = steps || (nst_dim_uses(m->f->dims, out->index[out->n_index - 1], var) &&
+                              nst_expr_uses_sym(exprs, operand, var));
+        }
+        if (!steps) return true;
+    }
+    return false;
+}
+
+/* What the layout pass turns must have one result: 10 to 20 times the time otherwise, measured on convolutions of nudenet. */
+static bool splits_contraction(const Match *m)
+{
+    uint32_t n = m->map->n_outs;
+    for (uint32_t k = 0; k < m->producer->n_outs; k++) n += is_kept(m, &m->producer->out[k]);
+    return n > 1 && is_turned_later(m);
 }
 
 static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
@@ -173,17 +239,21 @@ static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
     }
     map = nst_nest_clone(f->module, map);
     nst_nest_split_divided(f->module, map, 0);
-    Match m = {.f = f, .producer = producer, .map = map, .out = read_output(f, producer, map)};
-    if (!m.out || !match(&m)) {
+    Match m = {.f = f, .producer = producer, .map = map};
+    m.n_outs = read_outputs(f, producer, map, m.out);
+    if (m.n_outs == 0 || !match(&m)) {
         nst_fuse_refuse(f, from, "its reader reads it at other places than it is written at");
+        return false;
+    }
+    if (splits_contraction(&m)) {
+        nst_fuse_refuse(f, from, "others read its result, and a product with weights keeps to one");
         return false;
     }
     if (!nst_fuser_can_join(f, from, to)) {
         nst_fuse_refuse(f, from, "a kernel between needs its result first");
         return false;
     }
-    bool keep = !nst_fuse_private(f, m.out->buffer) || nst_fuse_readers(f, m.out->buffer) > 1;
-    *place = nst_fuser_join(f, from, to, nst_group_new(f->module, joined_nest(&m, keep)));
+    *place = nst_fuser_join(f, from, to, nst_group_new(f->module, joined_nest(&m)));
     return true;
 }
 

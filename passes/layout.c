@@ -235,6 +235,12 @@ static bool written_elsewhere(LayoutPass *p, const NstNest *nest, NstBuf buffer)
     return false;
 }
 
+/* True if a layout may still be chosen for what several nests write: all of them store into it as it comes to lie. */
+static bool may_turn(const NstModuleBuffer *item)
+{
+    return item->role == NST_ROLE_TEMP && !item->plain && innermost(&item->buffer) == item->buffer.rank - 1;
+}
+
 static bool weighted(LayoutPass *p, uint32_t *at, NstNest *nest)
 {
     int axis = wanted_axis(p, nest);
@@ -245,8 +251,9 @@ static bool weighted(LayoutPass *p, uint32_t *at, NstNest *nest)
     const NstModuleBuffer *item = nst_module_get(p->module, out->buffer);
     if (last < 0 || last == innermost(&item->buffer)) return last >= 0;
     if (item->role != NST_ROLE_TEMP && item->role != NST_ROLE_OUTPUT) return false;
-    if (nest->store_guard.i || written_elsewhere(p, nest, out->buffer)) return false;
-    if (item->role == NST_ROLE_OUTPUT || item->plain) compute_aside(p, *at, nest);
+    bool is_piece = written_elsewhere(p, nest, out->buffer);
+    if (nest->store_guard.i || (is_piece && !may_turn(item))) return false;
+    if (!is_piece && (item->role == NST_ROLE_OUTPUT || item->plain)) compute_aside(p, *at, nest);
     NstBuffer *buffer = buffer_of(p, out->buffer);
     buffer->layout = layout_with_last(p, buffer, last);
     order_axes(p, nest);
@@ -254,7 +261,35 @@ static bool weighted(LayoutPass *p, uint32_t *at, NstNest *nest)
     return true;
 }
 
-/* The logical axis laid out last in the largest input of another layout that steps along the output's same axis; -1: none. */
+typedef struct Alike {
+    LayoutPass *p;
+    const NstNestOut *out;
+    NstBuf buffer;
+    int axis;
+    bool found;
+} Alike;
+
+static void visit_alike(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Alike *v = arg;
+    (void)e;
+    if (v->found || node->op != NST_OP_LOAD || node->ref != v->buffer.i) return;
+    NstDims *dims = v->p->dims;
+    const NstDimNode *index = nst_dim_node(dims, node->index[v->axis]);
+    for (uint32_t k = 0; k < index->n && index->op == NST_DIM_SUM; k++)
+        if (nst_dim_node(dims, index->arg[k])->op == NST_DIM_SYM) index = nst_dim_node(dims, index->arg[k]);
+    v->found = index->op == NST_DIM_SYM && axis_of_output(v->p, v->out, index->sym) == v->axis;
+}
+
+/* True if the nest steps through that axis of the buffer as it does through its output's. */
+static bool steps_alike(LayoutPass *p, const NstNest *nest, NstBuf buffer, int axis)
+{
+    Alike v = {.p = p, .out = &nest->out[0], .buffer = buffer, .axis = axis};
+    nst_expr_visit(p->module->exprs, nest->out[0].value, visit_alike, &v);
+    return v.found;
+}
+
+/* The logical axis laid out last in an input of another layout that steps along the output's same axis; -1: none. */
 static int inherited_axis(LayoutPass *p, const NstNest *nest)
 {
     NstBufList reads = {0};
@@ -262,9 +297,9 @@ static int inherited_axis(LayoutPass *p, const NstNest *nest)
     const NstBuffer *out = buffer_of(p, nest->out[0].buffer);
     for (uint32_t k = 0; k < reads.n; k++) {
         const NstBuffer *in = buffer_of(p, reads.at[k]);
-        if (in->rank == out->rank && innermost(in) >= 0 && innermost(in) != in->rank - 1 &&
-            nst_dim_same(in->shape[innermost(in)], out->shape[innermost(in)]))
-            return innermost(in);
+        int last = innermost(in);
+        if (in->rank != out->rank || last < 0 || last == in->rank - 1) continue;
+        if (nst_dim_same(in->shape[last], out->shape[last]) || steps_alike(p, nest, reads.at[k], last)) return last;
     }
     return -1;
 }
@@ -275,10 +310,22 @@ static void inherit(LayoutPass *p, NstNest *nest)
     const NstModuleBuffer *item = nst_module_get(p->module, nest->out[0].buffer);
     if (item->role != NST_ROLE_TEMP || item->plain || nest->store_guard.i || nest->check.i) return;
     int last = inherited_axis(p, nest);
-    if (last < 0 || written_elsewhere(p, nest, nest->out[0].buffer)) return;
+    if (last < 0 || (written_elsewhere(p, nest, nest->out[0].buffer) && !may_turn(item))) return;
     NstBuffer *buffer = buffer_of(p, nest->out[0].buffer);
     buffer->layout = layout_with_last(p, buffer, last);
     order_axes(p, nest);
+}
+
+/* What several nests write was perhaps turned after one of them was ordered. */
+static void order_pieces(LayoutPass *p)
+{
+    for (uint32_t k = 0; k < p->module->groups.n; k++) {
+        NstNest *nest = single(p->module->groups.at[k]);
+        if (!nest || nest->n_outs != 1 || nest->n_lets || nest->lanes > 1) continue;
+        const NstBuffer *out = buffer_of(p, nest->out[0].buffer);
+        if (innermost(out) < 0 || innermost(out) == out->rank - 1) continue;
+        if (written_elsewhere(p, nest, nest->out[0].buffer)) order_axes(p, nest);
+    }
 }
 
 NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module)
@@ -289,5 +336,6 @@ NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module)
         NstNest *nest = single(module->groups.at[k]);
         if (nest && !weighted(&p, &k, nest)) inherit(&p, nest);
     }
+    order_pieces(&p);
     return NST_OK;
 }
