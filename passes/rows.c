@@ -109,7 +109,10 @@ static void write_point(Rows *r, NstBlock *block)
         stmt->origin = r->nest->origin;
         nst_block_add(r->w->kernel, block, stmt);
     }
-    nst_writer_stores(r->w, block, r->nest);
+    if (r->stages)
+        nst_rows_stage_point(r, block);
+    else
+        nst_writer_stores(r->w, block, r->nest);
     r->next_let = bound;
 }
 
@@ -142,8 +145,7 @@ static void write_vectors(Rows *r, NstBlock *block, NstDim begin, NstDim first, 
     write_vector(r, block, base, nst_dim_add_const(dims, base, lanes), lanes);
 }
 
-/* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
-void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
+void nst_rows_run_piece(Rows *r, NstBlock *block, NstDim begin, NstDim end)
 {
     NstDims *dims = r->dims;
     NstDim length = nst_dim_sub(dims, end, begin), full = nst_dim_floordiv(dims, length, nst_rows_const(r, r->lanes));
@@ -156,6 +158,16 @@ void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
     NstDim done = nst_dim_mul_const(dims, full, r->lanes);
     if (nst_dim_is_const(dims, nst_dim_sub(dims, length, done), &known) && known <= 0) return;
     write_vector(r, block, nst_dim_add(dims, begin, done), end, r->lanes);
+}
+
+void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end)
+{
+    if (r->stages && r->stages->n > 1) {
+        nst_rows_run_stages(r, block, begin, end);
+        return;
+    }
+    if (r->stages) *r->stages = (NstStages){.n = 1, .value = {r->nest->out[0].value}, .base = begin};
+    nst_rows_run_piece(r, block, begin, end);
 }
 
 /* A map with one axis, dealt to the threads in blocks. */
@@ -253,6 +265,7 @@ static void write_map(Rows *r, NstBlock *block)
     }
     if (r->parallel && r->nest->n_axes > r->n_common + 2) put_longest_first(r);
     nst_rows_turn_order(r);
+    r->stages = nst_rows_stages(r);
     write_axis(r, block, r->n_common);
 }
 

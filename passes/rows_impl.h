@@ -4,7 +4,7 @@
 
 #include "passes/rows.h"
 
-enum { NST_ROWS_MAX_BREAKS = 6 };
+enum { NST_ROWS_MAX_BREAKS = 6, NST_ROWS_MAX_STAGES = 8 };
 
 /* Rows done side by side: everything that one row does is done for each of them in turn, vector by vector, so that what they
  * share is loaded once and the latency of one hides behind the others. */
@@ -14,6 +14,14 @@ typedef struct NstJam {
     const NstGroup *group;       /* whose common axes number the rows */
     NstSym which;                /* in flat addresses of locals: which of the rows */
 } NstJam;
+
+/* A map's value in pieces. */
+typedef struct NstStages {
+    uint32_t n, at;                     /* pieces; the one being written */
+    NstExpr value[NST_ROWS_MAX_STAGES]; /* of the flat nest; ARG j is piece j */
+    NstBuf strip[NST_ROWS_MAX_STAGES];  /* scratch of a piece; none: it is stored as the nest's output */
+    NstDim base;                        /* of the last axis: element 0 of the strips */
+} NstStages;
 
 typedef struct Rows {
     NstCtx *ctx;
@@ -28,6 +36,7 @@ typedef struct Rows {
     uint32_t next_let; /* index-lets up to here are bound */
     const NstJam *jam; /* rows done side by side; NULL: the common axes are bound */
     bool fetch_ahead;  /* this nest prefetches the next rows of what it reads */
+    NstStages *stages; /* NULL: the map is one piece */
 } Rows;
 
 static inline NstDim nst_rows_const(Rows *r, int64_t value)
@@ -48,6 +57,18 @@ void nst_rows_fetch_ahead(Rows *r, NstBlock *block, NstDim row);
 
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
 void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end);
+
+/* The same for the piece at hand, or a map of one piece. */
+void nst_rows_run_piece(Rows *r, NstBlock *block, NstDim begin, NstDim end);
+
+/* The pieces of a dear map, at most one elementary function in each; NULL: it has to be written otherwise. */
+NstStages *nst_rows_stages(Rows *r);
+/* Scratch of `elements` for the first n pieces, for the rest of a block of its own. */
+NstBlock *nst_rows_open_strips(Rows *r, NstBlock *block, uint32_t n, int64_t elements);
+/* The last axis from begin to end, strip by strip, piece by piece. */
+void nst_rows_run_stages(Rows *r, NstBlock *block, NstDim begin, NstDim end);
+/* The store of the piece at hand for one vector. */
+void nst_rows_stage_point(Rows *r, NstBlock *block);
 
 /* True if the reduction can run by lanes here: lanes asked for, no condition, lanes side by side in every load. */
 bool nst_rows_by_lanes(NstModule *module, const NstNest *flat);

@@ -169,6 +169,116 @@ static void write_squares(Turned *t, NstBlock *block, NstDim n_read, NstDim n_st
     write_square(t, block, read, stored);
 }
 
+/* --- maps in pieces: computed along the rows they read, turned at the end ---------------------------------------- */
+
+/* A block of this many elements along both axes is computed before it is turned: 16 KB of f32. */
+enum { BLOCK = BAND };
+
+/* Prefetches the block after this one along what is read, for the row at hand. */
+static void prefetch_block(Turned *t, Rows *along, NstBlock *block, NstDim begin)
+{
+    NstTouched touched;
+    NstDim at;
+    nst_touched(along->w->module, along->nest, &touched);
+    NstDim from = nst_dim_add_const(along->dims, begin, BLOCK), to = nst_dim_add_const(along->dims, from, BLOCK);
+    block = nst_writer_loop(along->w, block, "v", from, to, 1, NST_FOR_VECTOR, BLOCK, &at);
+    nst_writer_bind(along->w, t->read.var, at);
+    for (uint32_t k = 0; k < touched.address.n; k++) {
+        NstDim address = touched.address.at[k];
+        if (touched.stored.at[k] || !nst_dim_uses(along->dims, address, t->stored.var) ||
+            !is_stride(along->dims, address, t->read.var, 1))
+            continue;
+        NstDim *index = NST_NEW_ARRAY(along->w->kernel->arena, NstDim, 1);
+        *index = nst_writer_dim(along->w, address);
+        NstBuf buffer = nst_writer_buffer(along->w, touched.buffer.at[k]);
+        nst_block_add(along->w->kernel, block, nst_stmt_prefetch(along->w->kernel, buffer, index, 1, 1, false));
+    }
+}
+
+/* Piece by piece, elements begin .. end - 1 of what is read for each of `rows` rows from `stored` on, into the strips. */
+static void write_pieces(Turned *t, Rows *along, NstBlock *block, NstDim begin, NstDim end, NstDim stored, NstDim rows)
+{
+    NstStages *s = along->stages;
+    NstDim i;
+    for (s->at = 0; s->at < s->n; s->at++) {
+        NstBlock *body = nst_writer_loop(along->w, block, "i", constant(t, 0), rows, 1, NST_FOR_SERIAL, 0, &i);
+        nst_writer_bind(along->w, t->stored.var, nst_dim_add(along->dims, stored, i));
+        s->base = nst_dim_sub(along->dims, begin, nst_dim_mul_const(along->dims, i, BLOCK));
+        if (s->at == 0) prefetch_block(t, along, body, begin);
+        nst_rows_run_piece(along, body, begin, end);
+    }
+}
+
+/* The squares of the last strip into the output: n_read along what is read, n_stored along what is stored. */
+static void turn_strip(Turned *t, NstBlock *block, NstDim begin, NstDim n_read, NstDim stored, NstDim n_stored)
+{
+    Rows *r = t->r;
+    NstWriter *w = r->w;
+    NstDims *dims = r->dims;
+    NstBuf strip = r->stages->strip[r->stages->n - 1];
+    NstDtype type = nst_kernel_buffer(w->kernel, strip)->dtype;
+    NstDim c, s, i, lane, shape[2] = {constant(t, r->lanes), constant(t, r->lanes)};
+    block = nst_writer_loop(w, block, "c", constant(t, 0), n_read, 1, NST_FOR_SERIAL, 0, &c);
+    block = nst_writer_loop(w, block, "s", constant(t, 0), n_stored, 1, NST_FOR_SERIAL, 0, &s);
+    NstDim first_read = nst_dim_mul_const(dims, c, r->lanes), first_stored = nst_dim_mul_const(dims, s, r->lanes);
+    NstBuf tile = nst_kernel_local(w->kernel, "square", type, NST_SPACE_REG, 2, shape);
+    nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, tile));
+    NstBlock *body = nst_writer_loop(w, block, "i", constant(t, 0), shape[0], 1, NST_FOR_UNROLL, 0, &i);
+    body = nst_writer_loop(w, body, "l", constant(t, 0), shape[0], 1, NST_FOR_VECTOR, r->lanes, &lane);
+    NstDim from = nst_dim_mul_const(dims, nst_dim_add(dims, first_stored, i), BLOCK), index[2] = {i, lane};
+    from = nst_dim_add(dims, from, nst_dim_add(dims, first_read, lane));
+    NstExpr load = nst_expr_load(w->module->exprs, type, strip, &from, 1);
+    nst_block_add(w->kernel, body, nst_stmt_store(w->kernel, tile, index, 2, load));
+    body = nst_writer_loop(w, block, "i", constant(t, 0), shape[0], 1, NST_FOR_UNROLL, 0, &i);
+    body = nst_writer_loop(w, body, "l", constant(t, 0), shape[0], 1, NST_FOR_VECTOR, r->lanes, &lane);
+    nst_writer_bind(w, t->read.var, nst_dim_add(dims, begin, nst_dim_add(dims, first_read, i)));
+    nst_writer_bind(w, t->stored.var, nst_dim_add(dims, stored, nst_dim_add(dims, first_stored, lane)));
+    NstDim turned_index[2] = {lane, i};
+    NstExpr turned = nst_expr_load(w->module->exprs, type, tile, turned_index, 2);
+    NstNest last = *r->nest;
+    NstNestOut out = last.out[0];
+    out.value = nst_expr_arg(w->module->exprs, type, 0);
+    last.out = &out;
+    w->state = &turned;
+    w->n_states = 1;
+    nst_writer_stores(w, body, &last);
+    w->state = NULL;
+    w->n_states = 0;
+}
+
+/* The same region as write_squares, in blocks. */
+static void write_blocks(Turned *t, NstBlock *block, NstDim n_read, NstDim n_stored, bool parallel)
+{
+    Rows along = *t->r;
+    NstDims *dims = along.dims;
+    int64_t lanes = along.lanes, known;
+    NstNest *nest = nst_copy(along.w->kernel->arena, along.nest, sizeof *nest);
+    nest->axis = nst_copy(along.w->kernel->arena, nest->axis, nest->n_axes * sizeof *nest->axis);
+    nest->axis[nest->n_axes - 2] = t->stored;
+    nest->axis[nest->n_axes - 1] = t->read;
+    along.nest = nest;
+    NstDim side = constant(t, BLOCK / lanes), b, c;
+    NstDim bands = nst_dim_ceildiv(dims, n_stored, side), whole = nst_dim_floordiv(dims, n_read, side);
+    block = nst_writer_loop(along.w, block, "band", constant(t, 0), bands, 1,
+                            parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL, 0, &b);
+    block = nst_rows_open_strips(&along, block, along.stages->n, (int64_t)BLOCK * BLOCK);
+    NstDim first = nst_dim_mul(dims, b, side), stored = nst_dim_mul_const(dims, first, lanes);
+    NstDim squares = nst_dim_min(dims, side, nst_dim_sub(dims, n_stored, first));
+    for (int rest = 0; rest < 2; rest++) {
+        NstDim n = rest ? nst_dim_sub(dims, n_read, nst_dim_mul(dims, whole, side)) : side, begin;
+        NstBlock *body = block;
+        if (nst_dim_is_const(dims, rest ? n : whole, &known) && known <= 0) continue;
+        if (rest)
+            c = whole;
+        else
+            body = nst_writer_loop(along.w, block, "c", constant(t, 0), whole, 1, NST_FOR_SERIAL, 0, &c);
+        begin = nst_dim_mul_const(dims, c, BLOCK);
+        NstDim end = nst_dim_add(dims, begin, nst_dim_mul_const(dims, n, lanes));
+        write_pieces(t, &along, body, begin, end, stored, nst_dim_mul_const(dims, squares, lanes));
+        turn_strip(t, body, begin, n, stored, squares);
+    }
+}
+
 /* Axis read from begin to end, the stored one from first to last, without squares. */
 static void write_rest(Turned *t, NstBlock *block, NstDim begin, NstDim end, NstDim first, NstDim last)
 {
@@ -197,7 +307,10 @@ bool nst_rows_turn(Rows *r, NstBlock *block, uint32_t k, bool parallel)
     NstDim read = nst_writer_dim(r->w, t.read.extent), stored = nst_writer_dim(r->w, t.stored.extent);
     NstDim n_read = nst_dim_floordiv(dims, read, lanes), n_stored = nst_dim_floordiv(dims, stored, lanes);
     NstDim done_read = nst_dim_mul(dims, n_read, lanes), done_stored = nst_dim_mul(dims, n_stored, lanes);
-    write_squares(&t, block, n_read, n_stored, parallel);
+    if (r->stages)
+        write_blocks(&t, block, n_read, n_stored, parallel);
+    else
+        write_squares(&t, block, n_read, n_stored, parallel);
     write_rest(&t, block, done_read, read, zero, stored);
     write_rest(&t, block, zero, done_read, done_stored, stored);
     return true;

@@ -25,6 +25,16 @@ static const RowsCase cases[] = {
      "  %t = reduce \"a + b\" axes [1] keep %q : f32[67, 1]\n"
      "  %y = map \"a / sqrt(b + 0.5) * c\" %d, %t, %g : f32[67, m]\n  return out = %y\n}\n",
      {"m=40", "m=1"}},
+    /* in pieces, over strips and in turned blocks; a tree of functions, a piece that two others use */
+    {"graph t(x: f32[n, m], w: f32[n, 1], b: f32[1, m]) {\n"
+     "  %a = map \"exp(max(a * b + 0.5, -3)) * 0.25\" %x, %w : f32[n, m]\n"
+     "  %z = map \"max((exp((max(a * b + c, 0.75) + 0.125) * 0.5) + b) * c, 0) + 3\" %a, %w, %b : f32[n, m]\n"
+     "  %y = permute [1, 0] %z : f32[m, n]\n  return out = %y\n}\n",
+     {"n=83 m=150", "n=40 m=17"}},
+    {"graph t(x: f32[n, m], w: f32[n, m]) {\n  %a = map \"exp(a * 0.5) + 1\" %x : f32[n, m]\n"
+     "  %z = map \"(tanh(a) * exp(b) + a * 0.5 + tanh(b * 3 + 1) - b * 2 + a * b) / (a + 2)\" %a, %w : f32[n, m]\n"
+     "  %y = permute [1, 0] %z : f32[m, n]\n  return y = %y, z = %z\n}\n",
+     {"n=70 m=65", "n=5 m=1100"}},
     {"graph t(x: f32[n, m], w: f32[n, 1]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
     {"graph t(x: f32[n, m], w: f32[1, m]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
 };
