@@ -51,7 +51,7 @@ typedef struct Compile {
     double slowest_ms;
     const char *slowest;
     size_t code_bytes;
-    uint32_t n_kernels, n_prepack;
+    uint32_t n_kernels, n_distinct, n_prepack, n_prepack_distinct;
 } Compile;
 
 static double now_ms(void)
@@ -118,11 +118,26 @@ static NstStatus fixed_module(NstCtx *ctx, Compile *c)
     return NST_OK;
 }
 
-static NstStatus list_ms(NstCtx *ctx, Compile *c, const NstScheduledList *list, double *total, size_t *bytes, bool name)
+/* The first kernel of the list with that canonical text; its own place if there is none before. */
+static uint32_t first_like(const NstScheduledList *list, NstHash *hash, uint32_t k)
 {
+    uint32_t at = 0;
+    hash[k] = nst_hash128(list->at[k].text.at, list->at[k].text.n);
+    while (hash[at].lo != hash[k].lo || hash[at].hi != hash[k].hi) at++;
+    return at;
+}
+
+/* Compiles each distinct kernel of the list. */
+static NstStatus list_ms(NstCtx *ctx, Compile *c, const NstScheduledList *list, double *total, size_t *bytes, bool name,
+                         uint32_t *distinct)
+{
+    NstHash *hash = NST_NEW_ARRAY(ctx->arena, NstHash, list->n);
     *total = 0;
+    *distinct = 0;
     for (uint32_t k = 0; k < list->n; k++) {
         double ms;
+        if (first_like(list, hash, k) != k) continue;
+        ++*distinct;
         NST_TRY(codegen_ms(ctx, list->at[k].kernel, &c->g->host, &ms, bytes));
         *total += ms;
         if (!name || ms <= c->slowest_ms) continue;
@@ -150,8 +165,8 @@ static NstStatus compile_all(NstCtx *ctx, Compile *c, bool last)
     NST_TRY(nst_compile_schedule(&compile));
     c->passes_ms = fmin(c->passes_ms, now_ms() - start);
     c->code_bytes = 0;
-    NST_TRY(list_ms(ctx, c, &compile.run, &kernels, &c->code_bytes, last));
-    NST_TRY(list_ms(ctx, c, &compile.prepack, &prepack, NULL, false));
+    NST_TRY(list_ms(ctx, c, &compile.run, &kernels, &c->code_bytes, last, &c->n_distinct));
+    NST_TRY(list_ms(ctx, c, &compile.prepack, &prepack, NULL, false, &c->n_prepack_distinct));
     c->kernels_ms = fmin(c->kernels_ms, kernels);
     c->prepack_ms = fmin(c->prepack_ms, prepack);
     c->n_kernels = compile.run.n;
@@ -228,11 +243,13 @@ void nst_gates_compile(NstGates *g)
         nst_gates_most(g, "ResNet-50's kernels, compile time over that of the fixed module",
                        (c.passes_ms + c.kernels_ms) / c.fixed_ms, 100, "x",
                        nst_format(arena,
-                                  "%u kernels: passes %.0f ms, code %.0f ms; fixed module of %d instructions %.2f ms",
-                                  c.n_kernels, c.passes_ms, c.kernels_ms, instructions, c.fixed_ms));
-        nst_gates_info(g, "compile time a kernel", c.kernels_ms / c.n_kernels, "ms",
-                       nst_format(arena, "slowest %s %.1f ms; %u prepack kernels %.0f ms more",
-                                  c.slowest ? c.slowest : "?", c.slowest_ms, c.n_prepack, c.prepack_ms));
+                                  "%u kernels, %u distinct: passes %.0f ms, code %.0f ms; fixed module of %d "
+                                  "instructions %.2f ms",
+                                  c.n_kernels, c.n_distinct, c.passes_ms, c.kernels_ms, instructions, c.fixed_ms));
+        nst_gates_info(g, "compile time a kernel", c.kernels_ms / c.n_distinct, "ms",
+                       nst_format(arena, "slowest %s %.1f ms; %u prepack kernels, %u distinct, %.0f ms more",
+                                  c.slowest ? c.slowest : "?", c.slowest_ms, c.n_prepack, c.n_prepack_distinct,
+                                  c.prepack_ms));
         nst_gates_info(g, "code of ResNet-50's kernels", (double)c.code_bytes, "bytes", NULL);
     }
     nst_gates_try(g, "ResNet-50's kernels on two compile threads", two_threads, &c);

@@ -21,6 +21,7 @@ Written by docs/architecture.sh; the example is docs/architecture.nsg: a product
 | layout | passes/layout.c | row-major buffers | channels-last ones where weights and windows work |
 | tiles, strips, rows | passes/tile*.c, strip.c, rows.c | a group | its kernel: register tiles, vectors, threads; operands packed (pack.c), 8-bit products (int_dot.c) |
 | simplify | passes/simplify*.c | a kernel | the same with guards decided and what does not change computed once |
+| canon | passes/canon.c, share.c | all kernels | those that differ in sizes and strides alone as one text, the sizes as arguments |
 | emit | codegen/ | kernels | LLVM IR, an object, one blob without relocations (object.c) |
 | plan | runtime/compile_plan.c | blob, buffers | steps over one arena; serialised as the plan cache stores it |
 | run | runtime/exec.c | plan, inputs | outputs; no LLVM, no allocation on the way |

@@ -78,8 +78,8 @@ typedef struct NstPlanStep {
     uint32_t kernel;
     uint32_t n_buffers;
     const uint32_t *buffer; /* ARG order of the kernel */
-    uint32_t n_syms;
-    const NstSym *sym; /* KERNEL: params in ABI order; READ: the one symbol */
+    uint32_t n_sizes;
+    const NstDim *size; /* KERNEL: values of the parameters in ABI order; READ: the one symbol */
     NstDim a, b;
     const char *text; /* CHECK, HOST: message, name */
     const char *config, *origin;

@@ -42,7 +42,7 @@ NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const N
 
 /* The passes on nests that the options let run, over the groups of a module. */
 NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOptions *options) NST_MUST_CHECK;
-/* The passes on one kernel, once it has its loops. */
+/* The passes on one kernel, once it has its loops; all but "canon", which takes all kernels together. */
 NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptions *options) NST_MUST_CHECK;
 
 /* One nest a primitive, views as index maps, one group a nest: the first step of nst_lower_graph. */
@@ -56,11 +56,13 @@ NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
 void nst_pass_reciprocal(NstModule *module);
 
-/* A group's kernel: ARG k + 1 is module buffer arg[k].  A group that is a step has none. */
+/* A group's kernel: ARG k + 1 is module buffer arg[k], parameter k is size[k].  A group that is a step has none. */
 typedef struct NstScheduled {
     NstKernel *kernel;
     NstBuf *arg;
     uint32_t n_args;
+    NstDim *size; /* what kernel->params.at[k] is given, over the module's symbols */
+    NstText text; /* nst_kernel_canonical */
     const NstGroup *group;
 } NstScheduled;
 

@@ -2,6 +2,7 @@
  *
  * Register tiles where nst_prepare_tiles chose them, strips for groups with contractions, rows for maps and other reductions,
  * plain loops for what runs in order. */
+#include "passes/canon.h"
 #include "passes/pass.h"
 #include "passes/rows.h"
 #include "passes/serial.h"
@@ -49,6 +50,20 @@ static NstStatus schedule_groups(NstCtx *ctx, NstModule *module, NstGroup *const
     return NST_OK;
 }
 
+/* The kernels' texts; every parameter is given the symbol that it is. */
+static void finish(NstScheduledList *list)
+{
+    for (uint32_t k = 0; k < list->n; k++) {
+        NstKernel *kernel = list->at[k].kernel;
+        if (!kernel) continue;
+        nst_text_init(&list->at[k].text, kernel->arena);
+        nst_kernel_canonical(&list->at[k].text, kernel);
+        list->at[k].size = NST_NEW_ARRAY(kernel->arena, NstDim, kernel->params.n);
+        for (uint32_t p = 0; p < kernel->params.n; p++)
+            list->at[k].size[p] = nst_dim_sym(kernel->dims, kernel->params.at[p]);
+    }
+}
+
 NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptions *options, NstScheduledList *run,
                               NstScheduledList *prepack)
 {
@@ -57,5 +72,12 @@ NstStatus nst_schedule_module(NstCtx *ctx, NstModule *module, const NstPassOptio
         nst_prepare_serial(module);
     }
     NST_TRY(schedule_groups(ctx, module, module->prepack.at, module->prepack.n, options, prepack));
-    return schedule_groups(ctx, module, module->groups.at, module->groups.n, options, run);
+    NST_TRY(schedule_groups(ctx, module, module->groups.at, module->groups.n, options, run));
+    finish(prepack);
+    finish(run);
+    if (!nst_pass_on(options, NST_PASS_CANON)) return NST_OK;
+    NstCanonSyms syms = {0};
+    nst_pass_canon(module, &syms, true, prepack);
+    nst_pass_canon(module, &syms, false, run);
+    return NST_OK;
 }

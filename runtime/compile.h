@@ -49,8 +49,8 @@ typedef struct NstCompiledKernel {
 
 /* Code of n kernels, each found in the kernel cache or compiled; equal kernels share an entry: kernel k has
  * compiled[index[k]].  Owns: c->arena.  Errors: as nst_codegen_compile. */
-NstStatus nst_compile_kernels(NstCompile *c, NstKernel *const *kernels, uint32_t n, NstCompiledKernel **compiled,
-                              uint32_t *n_compiled, uint32_t **index) NST_MUST_CHECK;
+NstStatus nst_compile_kernels(NstCompile *c, const NstScheduled *const *kernels, uint32_t n,
+                              NstCompiledKernel **compiled, uint32_t *n_compiled, uint32_t **index) NST_MUST_CHECK;
 
 /* The inputs, outputs and their buffers of a plan without steps. */
 NstStatus nst_compile_ports(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
@@ -65,7 +65,7 @@ NstStatus nst_compile_plan(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
 NstStatus nst_compile_dump(NstCompile *c, NstDumpStage stage, const char *kernel, NstText *text) NST_MUST_CHECK;
 NstStatus nst_compile_optimise(NstCompile *c, const char *passes, NstText *text) NST_MUST_CHECK;
 
-/* A dim of another table in `to`; symbol s of the other one becomes sym_of[s] (by NstSym.i). */
-NstDim nst_compile_copy_dim(NstDims *to, const NstDims *from, NstDim dim, const NstSym *sym_of);
+/* A dim of another table in `to`; symbol s of the other one becomes value_of[s] (by NstSym.i). */
+NstDim nst_compile_copy_dim(NstDims *to, const NstDims *from, NstDim dim, const NstDim *value_of);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct Unique {
     NstStatus status;
 } Unique;
 
-NstDim nst_compile_copy_dim(NstDims *to, const NstDims *from, NstDim dim, const NstSym *sym_of)
+NstDim nst_compile_copy_dim(NstDims *to, const NstDims *from, NstDim dim, const NstDim *value_of)
 {
     NstDim result = {0}, arg;
     if (dim.i == 0) return result;
@@ -26,18 +26,18 @@ NstDim nst_compile_copy_dim(NstDims *to, const NstDims *from, NstDim dim, const 
     case NST_DIM_CONST: return nst_dim_const(to, node->value);
     case NST_DIM_SYM: {
         NstDim def = nst_dims_sym_info(from, node->sym)->def;
-        return def.i ? nst_compile_copy_dim(to, from, def, sym_of) : nst_dim_sym(to, sym_of[node->sym.i]);
+        return def.i ? nst_compile_copy_dim(to, from, def, value_of) : value_of[node->sym.i];
     }
     case NST_DIM_SUM: result = nst_dim_const(to, node->value); break;
     case NST_DIM_PRODUCT: result = nst_dim_const(to, 1); break;
     case NST_DIM_FLOORDIV:
     case NST_DIM_MOD:
     case NST_DIM_MIN:
-    case NST_DIM_MAX: result = nst_compile_copy_dim(to, from, node->arg[0], sym_of); break;
+    case NST_DIM_MAX: result = nst_compile_copy_dim(to, from, node->arg[0], value_of); break;
     }
     bool binary = node->op != NST_DIM_SUM && node->op != NST_DIM_PRODUCT;
     for (uint32_t k = binary; k < node->n; k++) {
-        arg = nst_compile_copy_dim(to, from, node->arg[k], sym_of);
+        arg = nst_compile_copy_dim(to, from, node->arg[k], value_of);
         if (node->op == NST_DIM_SUM) result = nst_dim_add(to, result, nst_dim_mul_const(to, arg, node->coef[k]));
         if (node->op == NST_DIM_PRODUCT) result = nst_dim_mul(to, result, arg);
         if (node->op == NST_DIM_FLOORDIV) result = nst_dim_floordiv(to, result, arg);
@@ -101,13 +101,15 @@ static NstStatus compile_one(NstCtx *ctx, void *arg)
     NstPlan *plan = NST_NEW(arena, NstPlan);
     *plan = (NstPlan){.arena = arena, .dims = nst_dims_new(arena), .code = code.bytes, .code_bytes = code.size};
     const NstKernelCode *made = &code.kernel[0];
-    NstSym *sym_of = NST_NEW_ARRAY(arena, NstSym, nst_dims_sym_count(made->dims) + 1);
-    for (uint32_t k = 0; k < made->n_params; k++)
-        sym_of[made->param[k].i] =
-            nst_dims_new_sym(plan->dims, NST_SYM_INPUT, nst_format(arena, "p%u", k), INT64_MIN, INT64_MAX);
+    NstDim *value_of = NST_NEW_ARRAY(arena, NstDim, nst_dims_sym_count(made->dims) + 1);
+    for (uint32_t k = 0; k < made->n_params; k++) {
+        const char *name = nst_format(arena, "p%u", k);
+        NstSym sym = nst_dims_new_sym(plan->dims, NST_SYM_INPUT, name, INT64_MIN, INT64_MAX);
+        value_of[made->param[k].i] = nst_dim_sym(plan->dims, sym);
+    }
     NstPlanKernel kernel = {.name = made->name, .entry = made->entry};
-    kernel.scratch_bytes = nst_compile_copy_dim(plan->dims, made->dims, made->scratch, sym_of);
-    kernel.shared_bytes = nst_compile_copy_dim(plan->dims, made->dims, made->shared, sym_of);
+    kernel.scratch_bytes = nst_compile_copy_dim(plan->dims, made->dims, made->scratch, value_of);
+    kernel.shared_bytes = nst_compile_copy_dim(plan->dims, made->dims, made->shared, value_of);
     nst_vec_push(arena, &plan->kernels, kernel);
     one->unique->compiled.plan = plan;
     return NST_OK;
@@ -165,17 +167,16 @@ static bool same_text(const NstText *a, const NstText *b)
     return a->n == b->n && (a->n == 0 || memcmp(a->at, b->at, a->n) == 0);
 }
 
-NstStatus nst_compile_kernels(NstCompile *c, NstKernel *const *kernels, uint32_t n, NstCompiledKernel **compiled,
-                              uint32_t *n_compiled, uint32_t **index)
+NstStatus nst_compile_kernels(NstCompile *c, const NstScheduled *const *kernels, uint32_t n,
+                              NstCompiledKernel **compiled, uint32_t *n_compiled, uint32_t **index)
 {
     Unique *unique = NST_NEW_ARRAY(c->arena, Unique, n), **todo = NST_NEW_ARRAY(c->arena, Unique *, n);
     *index = NST_NEW_ARRAY(c->arena, uint32_t, n);
     uint32_t n_unique = 0, n_todo = 0;
     for (uint32_t k = 0; k < n; k++) {
         Unique *u = &unique[n_unique];
-        u->kernel = kernels[k];
-        nst_text_init(&u->canonical, c->arena);
-        nst_kernel_canonical(&u->canonical, kernels[k]);
+        u->kernel = kernels[k]->kernel;
+        u->canonical = kernels[k]->text;
         u->compiled.hash = nst_hash128(u->canonical.at, u->canonical.n);
         uint32_t at = 0;
         while (at < n_unique &&

@@ -1,6 +1,7 @@
 /* compile_dump.c: stages of compiling as text, and passes over text. */
 #include <stdlib.h>
 #include "codegen/codegen.h"
+#include "passes/canon.h"
 #include "runtime/compile.h"
 
 /* True if the kernel is asked for by name or number (NULL: all are). */
@@ -141,6 +142,8 @@ static NstStatus optimise_kernel(NstCompile *c, uint64_t on, NstText *text)
         return print_module(c, on, text);
     }
     NST_TRY(nst_optimise_kernel(c->ctx, kernel, &c->passes));
+    if (nst_pass_on(&c->passes, NST_PASS_CANON))
+        nst_kernel_to_canon(kernel, &(NstCanonSyms){0}, false, &(NstDim *){NULL});
     NST_TRY(nst_kernel_verify(c->ctx, kernel));
     nst_kernel_print(text, kernel);
     return NST_OK;

@@ -243,13 +243,13 @@ static void add_kernel(Planner *p, const NstScheduled *from, const NstCompiledKe
                           .hash_lo = compiled->hash.lo,
                           .hash_hi = compiled->hash.hi};
     NstDims *own = compiled->plan->dims;
-    NstSym *sym_of = NST_NEW_ARRAY(p->c->arena, NstSym, nst_dims_sym_count(own) + 1);
+    NstDim *value_of = NST_NEW_ARRAY(p->c->arena, NstDim, nst_dims_sym_count(own) + 1);
     for (uint32_t k = 0; k < kernel->params.n; k++) {
         const char *name = nst_format(p->c->arena, "p%u", k);
-        sym_of[nst_dims_find_sym(own, name, strlen(name)).i] = kernel->params.at[k];
+        value_of[nst_dims_find_sym(own, name, strlen(name)).i] = from->size[k];
     }
-    made.scratch_bytes = nst_compile_copy_dim(p->plan->dims, own, code->scratch_bytes, sym_of);
-    made.shared_bytes = nst_compile_copy_dim(p->plan->dims, own, code->shared_bytes, sym_of);
+    made.scratch_bytes = nst_compile_copy_dim(p->plan->dims, own, code->scratch_bytes, value_of);
+    made.shared_bytes = nst_compile_copy_dim(p->plan->dims, own, code->shared_bytes, value_of);
     made.work = without_indices(p->plan->dims, group_work(p, from->group));
     made.origin_text = origin_texts(p, kernel, &made.n_origins);
     NstKernel *seen = (NstKernel *)(uintptr_t)kernel; /* the visit may write; this one does not */
@@ -278,8 +278,8 @@ static NstStatus kernel_step(Planner *p, const NstScheduled *from, uint32_t kern
                           .kernel = kernel,
                           .n_buffers = from->n_args,
                           .buffer = buffer,
-                          .n_syms = from->kernel->params.n,
-                          .sym = from->kernel->params.at};
+                          .n_sizes = from->kernel->params.n,
+                          .size = from->size};
     return NST_OK;
 }
 
@@ -313,7 +313,12 @@ static NstStatus add_reads(Planner *p, uint32_t after)
         if (last != after) continue;
         NST_TRY(find_buffer(p, read->buffer, buffer));
         if (p->plan->buffers.at[*buffer].place == NST_PLACE_ARENA) p->plan->buffers.at[*buffer].last = p->plan->steps.n;
-        NstPlanStep step = {.kind = NST_STEP_READ, .n_buffers = 1, .buffer = buffer, .n_syms = 1, .sym = &read->sym};
+        NstDim size = nst_dim_sym(p->plan->dims, read->sym);
+        NstPlanStep step = {.kind = NST_STEP_READ,
+                            .n_buffers = 1,
+                            .buffer = buffer,
+                            .n_sizes = 1,
+                            .size = nst_copy(c->arena, &size, sizeof size)};
         nst_vec_push(c->arena, &p->plan->steps, step);
         set_late(p, read->sym, false);
     }
@@ -475,16 +480,13 @@ NstStatus nst_compile_module_plan(NstCompile *c, NstPlan **plan)
     p.buffer_of = NST_NEW_ARRAY(c->arena, uint32_t, c->module->buffers.n);
     tie_ports(&p);
     uint32_t n = 0, n_compiled, *index;
-    NstKernel **kernels = NST_NEW_ARRAY(c->arena, NstKernel *, c->prepack.n + c->run.n);
     const NstScheduled **scheduled = NST_NEW_ARRAY(c->arena, const NstScheduled *, c->prepack.n + c->run.n);
     for (uint32_t k = 0; k < c->prepack.n + c->run.n; k++) {
         const NstScheduled *from = k < c->prepack.n ? &c->prepack.at[k] : &c->run.at[k - c->prepack.n];
-        if (!from->kernel) continue;
-        scheduled[n] = from;
-        kernels[n++] = from->kernel;
+        if (from->kernel) scheduled[n++] = from;
     }
     NstCompiledKernel *compiled;
-    NST_TRY(nst_compile_kernels(c, kernels, n, &compiled, &n_compiled, &index));
+    NST_TRY(nst_compile_kernels(c, scheduled, n, &compiled, &n_compiled, &index));
     uint64_t *at = NST_NEW_ARRAY(c->arena, uint64_t, n_compiled);
     join_code(&p, compiled, n_compiled, at);
     for (uint32_t k = 0; k < n; k++) add_kernel(&p, scheduled[k], &compiled[index[k]], at[index[k]]);

@@ -80,7 +80,8 @@ static NstStatus run_kernel(NstRunState *state, const NstPlanStep *step, const N
 static NstStatus read_symbol(NstRunState *state, const NstExecRun *run, const NstPlanStep *step)
 {
     const NstPlan *plan = state->exec->plan;
-    const NstSymInfo *info = nst_dims_sym_info(plan->dims, step->sym[0]);
+    NstSym sym = nst_dim_node(plan->dims, step->size[0])->sym;
+    const NstSymInfo *info = nst_dims_sym_info(plan->dims, sym);
     NstDtype dtype = plan->buffers.at[step->buffer[0]].dtype;
     int64_t value = nst_scalar_load(dtype, state->at[step->buffer[0]]).i, lo = info->lo, hi = info->hi;
     if (dtype == NST_U64 && value < 0) value = INT64_MAX; /* what no size is */
@@ -89,7 +90,7 @@ static NstStatus read_symbol(NstRunState *state, const NstExecRun *run, const Ns
     NST_CHECK(&state->ctx, value >= lo && value <= hi, NST_E_SHAPE, "size %s is %lld, allowed are %lld to %lld%s%s",
               info->name, (long long)value, (long long)lo, (long long)hi, step->text ? ": " : "",
               step->text ? step->text : "");
-    return nst_run_state_learn(state, run, step->sym[0], value);
+    return nst_run_state_learn(state, run, sym, value);
 }
 
 static NstStatus check_equal(NstRunState *state, const NstPlanStep *step)
@@ -236,7 +237,9 @@ static NstStatus prepack(NstCtx *ctx, NstExec *exec)
     for (uint32_t k = 0; k < plan->prepack.n && status == NST_OK; k++) {
         const NstPlanStep *step = &plan->prepack.at[k];
         prepared.threads = plan->kernels.at[step->kernel].parallel ? nst_pool_threads(exec->pool) : 1;
-        status = run_kernel(state, step, &prepared, &never);
+        prepared.params = NST_NEW_ARRAY(state->ctx.arena, int64_t, step->n_sizes);
+        status = nst_run_state_params(state, step, prepared.params);
+        if (status == NST_OK) status = run_kernel(state, step, &prepared, &never);
     }
     if (status != NST_OK) status = nst_fail(ctx, status, "packing weights: %s", state->ctx.error);
     nst_run_state_free(state);
@@ -244,12 +247,20 @@ static NstStatus prepack(NstCtx *ctx, NstExec *exec)
     return status;
 }
 
+static bool has_constant_sizes(const NstPlan *plan, const NstPlanStep *step)
+{
+    int64_t value;
+    for (uint32_t s = 0; s < step->n_sizes; s++)
+        if (!nst_dim_is_const(plan->dims, step->size[s], &value)) return false;
+    return true;
+}
+
 static NstStatus check_steps(NstCtx *ctx, NstExec *exec)
 {
     const NstPlan *plan = exec->plan;
     for (uint32_t k = 0; k < plan->prepack.n; k++) {
         const NstPlanStep *step = &plan->prepack.at[k];
-        NST_CHECK(ctx, step->kind == NST_STEP_KERNEL && step->n_syms == 0, NST_E_UNSUPPORTED,
+        NST_CHECK(ctx, step->kind == NST_STEP_KERNEL && has_constant_sizes(plan, step), NST_E_UNSUPPORTED,
                   "prepack step %u is no kernel of constant size", k);
         if (step->n_buffers > exec->max_buffers) exec->max_buffers = step->n_buffers;
     }
@@ -257,7 +268,7 @@ static NstStatus check_steps(NstCtx *ctx, NstExec *exec)
         const NstPlanStep *step = &plan->steps.at[k];
         NST_CHECK(ctx, step->kind != NST_STEP_HOST || nst_host_find(step->text), NST_E_UNSUPPORTED,
                   "%s: the host function '%s'", step->origin ? step->origin : "a step", step->text);
-        if (step->kind == NST_STEP_KERNEL) exec->n_params += step->n_syms;
+        if (step->kind == NST_STEP_KERNEL) exec->n_params += step->n_sizes;
         if (step->n_buffers > exec->max_buffers) exec->max_buffers = step->n_buffers;
     }
     return NST_OK;

@@ -58,8 +58,7 @@ static void print_steps(NstText *text, const NstPlan *plan, const char *what, co
         nst_text_add(text, "  %s %u: %s", what, k, kind[step[k].kind]);
         if (step[k].kind == NST_STEP_KERNEL) nst_text_add(text, " k%u", step[k].kernel);
         for (uint32_t b = 0; b < step[k].n_buffers; b++) nst_text_add(text, " b%u", step[k].buffer[b]);
-        for (uint32_t s = 0; s < step[k].n_syms; s++)
-            nst_text_add(text, " %s", nst_dims_sym_info(plan->dims, step[k].sym[s])->name);
+        for (uint32_t s = 0; s < step[k].n_sizes; s++) print_dim(text, plan, s ? ", " : " ", step[k].size[s]);
         print_dim(text, plan, " ", step[k].a);
         print_dim(text, plan, " == ", step[k].b);
         if (step[k].text) nst_text_add(text, " \"%s\"", step[k].text);

@@ -414,11 +414,12 @@ static void check_step(Reader *r, const NstPlanStep *step)
     switch (step->kind) {
     case NST_STEP_KERNEL:
         if (step->kernel >= plan->kernels.n || step->n_buffers != plan->kernels.at[step->kernel].n_args ||
-            step->n_syms != plan->kernels.at[step->kernel].n_params)
+            step->n_sizes != plan->kernels.at[step->kernel].n_params)
             fault(r, "a step that does not fit its kernel");
         break;
     case NST_STEP_READ:
-        if (step->n_syms != 1 || step->n_buffers != 1 || !is_integer(plan, step->buffer[0]))
+        if (step->n_sizes != 1 || nst_dim_node(plan->dims, step->size[0])->op != NST_DIM_SYM || step->n_buffers != 1 ||
+            !is_integer(plan, step->buffer[0]))
             fault(r, "a step that reads no size");
         break;
     case NST_STEP_CHECK:
@@ -448,13 +449,13 @@ static NstPlanStep get_step(Reader *r)
     for (uint32_t k = 0; k < step.n_buffers; k++)
         buffer[k] = get_below(r, 4, r->plan->buffers.n, "a step with a buffer that is not there");
     step.buffer = buffer;
-    step.n_syms = get_count(r, 4);
-    NstSym *sym = NST_NEW_ARRAY(r->arena, NstSym, step.n_syms);
-    for (uint32_t k = 0; k < step.n_syms; k++) {
-        sym[k].i = get_below(r, 4, (uint64_t)nst_dims_sym_count(r->plan->dims) + 1, "a symbol that is not there");
-        if (sym[k].i == 0) fault(r, "a symbol that is not there");
+    step.n_sizes = get_count(r, 4);
+    NstDim *size = NST_NEW_ARRAY(r->arena, NstDim, step.n_sizes);
+    for (uint32_t k = 0; k < step.n_sizes; k++) {
+        size[k] = get_dim(r);
+        if (size[k].i == 0) fault(r, "a step without one of its sizes");
     }
-    step.sym = sym;
+    step.size = size;
     step.a = get_dim(r);
     step.b = get_dim(r);
     step.text = get_text(r);

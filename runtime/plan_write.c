@@ -62,19 +62,11 @@ static void use_symbol(Writer *w, NstSym sym)
     w->sym_number[sym.i] = w->syms.n;
 }
 
-static void collect_step_symbols(Writer *w, const NstPlan *plan)
-{
-    for (uint32_t k = 0; k < plan->steps.n; k++)
-        for (uint32_t s = 0; s < plan->steps.at[k].n_syms; s++) use_symbol(w, plan->steps.at[k].sym[s]);
-    for (uint32_t k = 0; k < plan->bodies.n; k++) collect_step_symbols(w, plan->bodies.at[k]);
-}
-
 static void collect_symbols(Writer *w)
 {
     w->sym_number = NST_NEW_ARRAY(w->arena, uint32_t, nst_dims_sym_count(w->plan->dims) + 1);
     for (uint32_t k = 0; k < w->sizes.nodes.n; k++)
         if (w->sizes.nodes.at[k].op == NST_DIM_SYM) use_symbol(w, w->sizes.nodes.at[k].sym);
-    collect_step_symbols(w, w->plan);
 }
 
 static void put_dims(Writer *w)
@@ -169,8 +161,8 @@ static void put_steps(Writer *w, const NstPlanStep *step, uint32_t n)
         put_32(w, step[k].kernel);
         put_32(w, step[k].n_buffers);
         for (uint32_t b = 0; b < step[k].n_buffers; b++) put_32(w, step[k].buffer[b]);
-        put_32(w, step[k].n_syms);
-        for (uint32_t s = 0; s < step[k].n_syms; s++) put_32(w, w->sym_number[step[k].sym[s].i]);
+        put_32(w, step[k].n_sizes);
+        for (uint32_t s = 0; s < step[k].n_sizes; s++) put_dim(w, step[k].size[s]);
         put_dim(w, step[k].a);
         put_dim(w, step[k].b);
         put_text(w, step[k].text);

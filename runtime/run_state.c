@@ -154,6 +154,17 @@ NstStatus nst_run_state_scratch(NstRunState *state, const NstPlanStep *steps, ui
     return grow(&state->ctx, &state->scratch, nst_barrier_size() + all + state->shared, "scratch");
 }
 
+NstStatus nst_run_state_params(NstRunState *state, const NstPlanStep *step, int64_t *params)
+{
+    const char *kernel = state->exec->plan->kernels.at[step->kernel].name;
+    for (uint32_t s = 0; s < step->n_sizes; s++) {
+        params[s] = 0;
+        if (nst_sizes_known(&state->exec->sizes, step->size[s], state->state))
+            NST_TRY(nst_run_state_size(state, step->size[s], kernel, &params[s]));
+    }
+    return NST_OK;
+}
+
 /* Threads and parameters of each kernel step. */
 static NstStatus prepare_steps(NstRunState *state)
 {
@@ -169,7 +180,7 @@ static NstStatus prepare_steps(NstRunState *state)
         }
         state->step[k].threads = kernel->parallel && most > 1 ? (int)most : 1;
         state->step[k].heavy = kernel->work.i == 0 || work >= WORK_TO_START;
-        for (uint32_t s = 0; s < step->n_syms; s++) state->step[k].params[s] = state->sym[step->sym[s].i];
+        NST_TRY(nst_run_state_params(state, step, state->step[k].params));
     }
     return NST_OK;
 }
@@ -479,7 +490,7 @@ static NstStatus init_body(NstCtx *ctx, void *arg)
     int64_t *params = NST_NEW_ARRAY(arena, int64_t, exec->n_params);
     for (uint32_t k = 0; k < plan->steps.n; k++) {
         state->step[k].params = params;
-        if (plan->steps.at[k].kind == NST_STEP_KERNEL) params += plan->steps.at[k].n_syms;
+        if (plan->steps.at[k].kind == NST_STEP_KERNEL) params += plan->steps.at[k].n_sizes;
     }
     return NST_OK;
 }

@@ -84,6 +84,9 @@ NstStatus nst_run_state_finish(NstRunState *state, const NstExecRun *run) NST_MU
 /* The value of a dim in this run. */
 NstStatus nst_run_state_size(NstRunState *state, NstDim dim, const char *what, int64_t *value) NST_MUST_CHECK;
 
+/* Parameters of a kernel step in this run; 0 for those that are not known yet.  Errors: NST_E_SHAPE for sizes past 64 bits. */
+NstStatus nst_run_state_params(NstRunState *state, const NstPlanStep *step, int64_t *params) NST_MUST_CHECK;
+
 /* Scratch, shared memory and the barrier.  Only for steps whose sizes are known. */
 NstStatus nst_run_state_scratch(NstRunState *state, const NstPlanStep *steps, uint32_t n) NST_MUST_CHECK;
 struct NstBarrier *nst_run_state_barrier(const NstRunState *state);

@@ -44,6 +44,7 @@ static void add_steps(NstSizes *sizes, NstArena *arena, const NstPlan *plan, con
     for (uint32_t k = 0; k < n; k++) {
         nst_sizes_add(sizes, arena, plan->dims, step[k].a);
         nst_sizes_add(sizes, arena, plan->dims, step[k].b);
+        for (uint32_t s = 0; s < step[k].n_sizes; s++) nst_sizes_add(sizes, arena, plan->dims, step[k].size[s]);
     }
 }
 

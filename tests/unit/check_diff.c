@@ -24,17 +24,21 @@ typedef struct Variant {
     int threads;      /* 0: the kernel interpreter */
     int every;        /* graphs: compiling costs */
     bool approximate; /* with approximate passes, against the same kernels interpreted */
+    int canon;        /* as in ModuleCase */
 } Variant;
 
 #define ALL_OFF (~UINT64_C(0) << (NST_PASS_TO_NESTS + 1))
 
 static const Variant variants[] = {
-    {"plain nests, interpreted", NST_TARGET_AVX512, ALL_OFF, 0, 1, false},
-    {"all passes, interpreted", NST_TARGET_AVX2, 0, 0, 1, false},
-    {"avx512", NST_TARGET_AVX512, 0, 1, 2, false},
-    {"avx2, two threads", NST_TARGET_AVX2, 0, 2, 4, false},
-    {"baseline", NST_TARGET_BASELINE, 0, 1, 4, false},
-    {"approximate passes, avx512", NST_TARGET_AVX512, 0, 1, 4, true},
+    {"plain nests, interpreted", NST_TARGET_AVX512, ALL_OFF, 0, 1, false, 0},
+    {"all passes, interpreted", NST_TARGET_AVX2, 0, 0, 1, false, 0},
+    {"avx512", NST_TARGET_AVX512, 0, 1, 2, false, 0},
+    {"avx2, two threads", NST_TARGET_AVX2, 0, 2, 4, false, 0},
+    {"baseline", NST_TARGET_BASELINE, 0, 1, 4, false, 0},
+    {"approximate passes, avx512", NST_TARGET_AVX512, 0, 1, 4, true, 0},
+    {"sizes as arguments, interpreted", NST_TARGET_AVX2, 1u << NST_PASS_CANON, 0, 2, false, 1},
+    {"sizes as arguments, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 1},
+    {"sizes as arguments, runs once, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 2},
 };
 
 typedef struct Case {
@@ -76,6 +80,7 @@ static const char *run_variant(Case *c, const Variant *variant)
     uint32_t n_in = nst_graph_region(c->graph, NST_GRAPH_REGION)->params.n;
     if (nst_graph_interpret(&c->ctx, c->ctx.arena, c->graph, c->input, n_in, target.has_fma, NULL, wanted) != NST_OK)
         return nst_format(c->ctx.arena, "interpreter: %s", c->ctx.error);
+    c->test.canon = variant->canon;
     NstStatus status = support_try_module(&c->ctx, &c->test, &target, &options, variant->threads, &run);
     c->refused = status == NST_E_UNSUPPORTED; /* a clear status is allowed, but not often */
     if (status != NST_OK)
@@ -183,12 +188,17 @@ Test(diff, approximate, .timeout = 800)
     check_numbered(5);
 }
 
+Test(diff, canonical, .timeout = 800)
+{
+    for (int k = 6; k < (int)(sizeof variants / sizeof *variants); k++) check_numbered(k);
+}
+
 Test(diff, each_pass_off, .timeout = 800)
 {
     for (int pass = NST_PASS_TO_NESTS + 1; pass < NST_PASS_COUNT; pass++) {
         char name[80];
         snprintf(name, sizeof name, "without %s, interpreted", nst_pass_info((NstPass)pass)->name);
-        Variant variant = {name, NST_TARGET_AVX512, UINT64_C(1) << pass, 0, 1, false};
+        Variant variant = {name, NST_TARGET_AVX512, UINT64_C(1) << pass, 0, 1, false, 0};
         check_variant(&variant, NULL);
     }
 }

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include "passes/canon.h"
 #include "tests/unit/support_codegen.h"
 #include "tests/unit/support_nest.h"
 
@@ -77,7 +78,9 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
         data.at[k] = buffer_data(r, s->arg[k]);
         data.bytes[k] = r->bytes[s->arg[k].i];
     }
-    for (uint32_t k = 0; k < kernel->params.n; k++) param[k] = r->sym[kernel->params.at[k].i];
+    for (uint32_t k = 0; k < kernel->params.n; k++)
+        cr_assert_eq(nst_dim_eval(r->ctx, r->module->dims, s->size[k], r->sym, r->n_syms, &param[k]), NST_OK, "%s",
+                     r->ctx->error);
     NstStatus status;
     if (r->threads == 0) {
         NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma, .find_races = true};
@@ -106,6 +109,13 @@ static NstStatus verify_and_run(Runner *r, const NstScheduled *s)
     return run_kernel(r, s);
 }
 
+static void to_canonical(const ModuleCase *test, NstScheduledList *list)
+{
+    NstCanonSyms syms = {0};
+    for (uint32_t k = 0; test->canon && k < list->n; k++)
+        nst_kernel_to_canon(list->at[k].kernel, &syms, test->canon == 2, &list->at[k].size);
+}
+
 NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads, ModuleRun *run)
 {
@@ -120,6 +130,8 @@ NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
     for (uint32_t k = 0; k < scheduled.n; k++)
         NST_CHECK(ctx, scheduled.at[k].kernel, NST_E_UNSUPPORTED, "step '%s': kernels alone are run here",
                   scheduled.at[k].group->name);
+    to_canonical(test, &prepack);
+    to_canonical(test, &scheduled);
     run->kernel = scheduled.at;
     run->n_kernels = scheduled.n;
     Runner r = {.ctx = ctx, .test = test, .module = run->module, .target = target, .threads = threads};

@@ -49,8 +49,10 @@ NstPlanStep *nst_test_step(NstPlan *plan, uint32_t kernel, const uint32_t *buffe
     NstPlanStep step = {.kind = NST_STEP_KERNEL, .kernel = kernel};
     while (buffers[step.n_buffers] != UINT32_MAX) step.n_buffers++;
     step.buffer = nst_copy(plan->arena, buffers, step.n_buffers * sizeof *buffers);
-    while (params && params[step.n_syms].i != 0) step.n_syms++;
-    if (step.n_syms != 0) step.sym = nst_copy(plan->arena, params, step.n_syms * sizeof *params);
+    while (params && params[step.n_sizes].i != 0) step.n_sizes++;
+    NstDim *size = NST_NEW_ARRAY(plan->arena, NstDim, step.n_sizes);
+    for (uint32_t k = 0; k < step.n_sizes; k++) size[k] = nst_dim_sym(plan->dims, params[k]);
+    step.size = size;
     nst_vec_push(plan->arena, &plan->steps, step);
     return &plan->steps.at[plan->steps.n - 1];
 }

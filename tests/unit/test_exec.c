@@ -330,8 +330,11 @@ Test(exec, sizes_read_while_running_get_memory_then)
     for (int k = 0; k < 3; k++) nst_test_kernel(plan, "kernel", false);
     NstSym params[] = {m, {0}};
     nst_test_step(plan, 0, (uint32_t[]){x, c, UINT32_MAX}, NULL);
-    NstPlanStep read = {
-        .kind = NST_STEP_READ, .n_buffers = 1, .buffer = nst_copy(ctx.arena, &c, sizeof c), .n_syms = 1, .sym = &m};
+    NstPlanStep read = {.kind = NST_STEP_READ,
+                        .n_buffers = 1,
+                        .buffer = nst_copy(ctx.arena, &c, sizeof c),
+                        .n_sizes = 1,
+                        .size = nst_copy(ctx.arena, &size, sizeof size)};
     nst_vec_push(ctx.arena, &plan->steps, read);
     nst_test_step(plan, 1, (uint32_t[]){t, UINT32_MAX}, params);
     nst_test_step(plan, 2, (uint32_t[]){t, y, UINT32_MAX}, params);

@@ -146,12 +146,13 @@ static void make_plan(void)
     uint32_t scalar = nst_test_buffer(plan, "scalar", NST_PLACE_ARENA, 0, nst_dim_const(dims, 2));
     plan->buffers.at[scalar].dtype = NST_I64;
     uint32_t *buffers = nst_copy(ctx.arena, &scalar, sizeof scalar);
+    NstDim late_size = nst_dim_sym(dims, late);
     nst_vec_push(ctx.arena, &plan->steps,
                  ((NstPlanStep){.kind = NST_STEP_READ,
                                 .n_buffers = 1,
                                 .buffer = buffers,
-                                .n_syms = 1,
-                                .sym = nst_copy(ctx.arena, &late, 4)}));
+                                .n_sizes = 1,
+                                .size = nst_copy(ctx.arena, &late_size, sizeof late_size)}));
     add_structure(x, y, n);
     nst_vec_push(ctx.arena, &plan->steps,
                  ((NstPlanStep){.kind = NST_STEP_CHECK, .a = n, .b = m, .text = "must agree"}));
