@@ -24,10 +24,14 @@ typedef struct NstTileSchedule {
     int64_t col_block; /* column tiles in one block, which stays in L2 while rows pass by; 0 = all */
     bool padded;       /* column operands are packed in whole panels: reads past the last column are allowed */
     int taps;          /* this many innermost reduction axes are written out: neighbouring rows share what they read */
+    bool sweep;        /* those are written out row by row, in the order of what they read (tile_sweep.c) */
+    int plane_axis;    /* position in nest->axis, -1: none; a second axis of rows for swept tiles */
+    int planes;        /* of a tile along it where no border is near: the tile is planes x rows x vectors */
     int prefetch;      /* elements of the innermost reduction axis to prefetch the packed operand ahead; 0 = none */
     NstBuf packed;     /* what to prefetch */
     uint32_t
         inside; /* bit k: nest->axis[k] runs inside the column and k blocks (the packed operand does not depend on it) */
+    bool rows_outside; /* row tiles run outside the axes of `inside` */
     NstParallelBy parallel;
     int parallel_axis; /* NST_PARALLEL_OUTER: position in nest->axis */
     int row_chunks;    /* NST_PARALLEL_ROWS: chunks of row tiles dealt to the threads */

@@ -8,8 +8,8 @@
 /* --- tiles over columns and rows ----------------------------------------------------------------------------- */
 
 typedef struct RowTile {
-    NstDim row;
-    int rows;
+    NstDim row, plane;
+    int rows, planes;
     bool border;
 } RowTile;
 
@@ -22,7 +22,12 @@ static void column_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
     NstDim full = nst_dim_floordiv(t->dims, n, nst_tiler_const(t, width));
     bool fixed = nst_dim_is_const(t->dims, n, &extent);
     NstDim end = hi.i ? nst_dim_min(t->dims, hi, full) : full;
-    NstTileAt tile = {.row = row->row, .rows = row->rows, .border = row->border, .vectors = t->s->vectors};
+    NstTileAt tile = {.row = row->row,
+                      .rows = row->rows,
+                      .border = row->border,
+                      .vectors = t->s->vectors,
+                      .plane = row->plane,
+                      .planes = row->planes};
     NstDim j;
     if (!fixed || extent >= width) {
         NstBlock *body = nst_writer_loop(t->w, block, "jt", lo, end, 1, NST_FOR_SERIAL, 0, &j);
@@ -49,6 +54,79 @@ static void column_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
     tile.col = nst_dim_add(t->dims, tile.col, nst_dim_mul_const(t->dims, v, t->s->lanes));
     tile.vectors = 1;
     nst_tiler_write(t, body, &tile);
+}
+
+/* Loops over the outer axes picked by `inside`. */
+static NstBlock *inside_axes(NstTiler *t, NstBlock *block)
+{
+    for (uint32_t k = t->n_common; k < t->nest->n_axes; k++)
+        if (t->s->inside >> k & 1 && !(t->s->parallel == NST_PARALLEL_OUTER && t->s->parallel_axis == (int)k)) {
+            block = nst_writer_axis_loop(t->w, block, t->nest->axis[k], NST_FOR_SERIAL);
+            nst_tiler_mark(t, t->nest->axis[k].var, true);
+        }
+    return block;
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+/* Places lo .. hi - 1 along the plane axis at which no condition fails, whatever the taps; none where it cannot be said. */
+static void planes_inside(NstTiler *t, int64_t *lo, int64_t *hi)
+{
+    NstAxis axis = nst_tiler_plane_axis(t);
+    *lo = 0;
+    if (!nst_dim_is_const(t->dims, nst_writer_dim(t->w, axis.extent), hi)) *hi = 0;
+    for (uint32_t k = 0; k < t->guard.nonnegative.n; k++) {
+        NstDim e = t->guard.nonnegative.at[k], coef, rest;
+        int64_t step, start;
+        if (!nst_dim_uses(t->dims, e, axis.var)) continue;
+        if (!nst_tiler_least_over_taps(t, &e) || !nst_dim_linear(t->dims, e, axis.var, &coef, &rest) ||
+            !nst_dim_is_const(t->dims, coef, &step) || !nst_dim_is_const(t->dims, rest, &start) || step == 0) {
+            *hi = 0;
+            return;
+        }
+        int64_t first = step > 0 ? -floor_div(start, step) : 0, end = step < 0 ? floor_div(start, -step) + 1 : *hi;
+        *lo = first > *lo ? first : *lo;
+        *hi = end < *hi ? end : *hi;
+    }
+    if (*hi < *lo) *hi = *lo;
+}
+
+/* Tiles of several planes where no border is near, then the single planes left on both sides. */
+static void plane_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
+{
+    NstAxis axis = nst_tiler_plane_axis(t);
+    int64_t lo, hi, n = t->s->planes;
+    planes_inside(t, &lo, &hi);
+    NstDim zero = nst_tiler_const(t, 0), count = nst_tiler_const(t, (hi - lo) / n), at;
+    RowTile several = *row;
+    several.planes = t->s->planes;
+    if (hi - lo >= n) {
+        NstBlock *body = nst_writer_loop(t->w, block, "pt", zero, count, 1, NST_FOR_SERIAL, 0, &at);
+        several.plane = nst_dim_add_const(t->dims, nst_dim_mul_const(t->dims, at, n), lo);
+        column_tiles(t, body, &several);
+    }
+    int64_t taken = (hi - lo) / n * n;
+    NstDim extent = nst_dim_add_const(t->dims, nst_writer_dim(t->w, axis.extent), -taken);
+    block = nst_writer_loop(t->w, block, "ps", zero, extent, 1, NST_FOR_SERIAL, 0, &at);
+    NstDim behind =
+        nst_dim_min(t->dims, nst_tiler_const(t, 1), nst_dim_max(t->dims, zero, nst_dim_add_const(t->dims, at, 1 - lo)));
+    nst_writer_bind(t->w, axis.var, nst_dim_add(t->dims, at, nst_dim_mul_const(t->dims, behind, taken)));
+    nst_tiler_mark(t, axis.var, true);
+    column_tiles(t, block, row);
+    nst_tiler_mark(t, axis.var, false);
+}
+
+/* What one row tile does. */
+static void in_row_tile(NstTiler *t, NstBlock *block, const RowTile *row)
+{
+    if (t->s->rows_outside) block = inside_axes(t, block);
+    if (t->s->plane_axis >= 0)
+        plane_tiles(t, block, row);
+    else
+        column_tiles(t, block, row);
 }
 
 /* True if all guard conditions that involve the row axis hold for rows row .. row + rows - 1, whatever the taps. */
@@ -90,10 +168,10 @@ static void row_tiles_fixed(NstTiler *t, NstBlock *block, int64_t extent, NstDim
                 end = nst_dim_min(t->dims, end, hi);
             }
             body = nst_writer_loop(t->w, block, "it", begin, end, 1, NST_FOR_SERIAL, 0, &it);
-            tile.row = tile.border ? nst_tiler_const(t, row)
-                                   : nst_dim_add_const(t->dims, nst_dim_mul_const(t->dims, it, rows), big ? 0 : larger);
+            /* Also a border's row is said by `it`, which is then known to be `at`: threads store apart for all to see. */
+            tile.row = nst_dim_add_const(t->dims, nst_dim_mul_const(t->dims, it, rows), big ? 0 : larger);
         }
-        column_tiles(t, body, &tile);
+        in_row_tile(t, body, &tile);
         at += run;
     }
 }
@@ -112,15 +190,15 @@ static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile)
     NstExpr inside;
     NstConditionSet open = t->open, set = nst_tiler_row_conditions(t, tile->row, tile->rows, &inside);
     if (!set) {
-        column_tiles(t, block, tile);
+        in_row_tile(t, block, tile);
         return;
     }
     NstStmt *branch = nst_stmt_if(t->w->kernel, inside);
     nst_block_add(t->w->kernel, block, branch);
     t->open = open & ~set;
-    column_tiles(t, &branch->u.branch.then, tile);
+    in_row_tile(t, &branch->u.branch.then, tile);
     t->open = open;
-    column_tiles(t, &branch->u.branch.otherwise, tile);
+    in_row_tile(t, &branch->u.branch.otherwise, tile);
 }
 
 /* Row count known at run time: tiles of q or q + 1 rows, one copy of the tile for each possible count of rows. */
@@ -151,7 +229,7 @@ static void row_tiles(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
 {
     if (t->s->row_axis < 0) {
         RowTile tile = {.rows = 1, .row = nst_tiler_const(t, 0)};
-        column_tiles(t, block, &tile);
+        in_row_tile(t, block, &tile);
         return;
     }
     NstDim extent = nst_writer_dim(t->w, nst_tiler_row_axis(t).extent);
@@ -171,15 +249,10 @@ static NstDim row_tile_count(NstTiler *t)
     return nst_dim_ceildiv(t->dims, extent, nst_tiler_const(t, t->s->rows));
 }
 
-/* Loops over the outer axes picked by `inside`, then the row tiles. */
+/* The axes picked by `inside` and the row tiles. */
 static void inner_axes(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
 {
-    for (uint32_t k = t->n_common; k < t->nest->n_axes; k++)
-        if (t->s->inside >> k & 1 && !(t->s->parallel == NST_PARALLEL_OUTER && t->s->parallel_axis == (int)k)) {
-            block = nst_writer_axis_loop(t->w, block, t->nest->axis[k], NST_FOR_SERIAL);
-            nst_tiler_mark(t, t->nest->axis[k].var, true);
-        }
-    row_tiles(t, block, lo, hi);
+    row_tiles(t, t->s->rows_outside ? block : inside_axes(t, block), lo, hi);
 }
 
 static NstExpr both(NstTiler *t, NstExpr a, NstExpr b)
@@ -248,7 +321,7 @@ static void outer_loops(NstTiler *t, NstBlock *block)
         hi = nst_dim_floordiv(t->dims, nst_dim_mul(t->dims, nst_dim_add_const(t->dims, chunk, 1), tiles), chunks);
     }
     for (uint32_t k = t->n_common; k < t->nest->n_axes; k++) {
-        bool tiled = (int)k == s->row_axis || (int)k == s->col_axis;
+        bool tiled = (int)k == s->row_axis || (int)k == s->col_axis || (int)k == s->plane_axis;
         if (tiled || s->inside >> k & 1 || (s->parallel == NST_PARALLEL_OUTER && s->parallel_axis == (int)k)) continue;
         block = nst_writer_axis_loop(t->w, block, t->nest->axis[k], NST_FOR_SERIAL);
         nst_tiler_mark(t, t->nest->axis[k].var, true);

@@ -13,17 +13,10 @@ static bool is_bound(void *arg, NstSym sym)
     return sym.i < t->n_bound ? t->bound[sym.i] : true;
 }
 
-/* What a loop over the lanes of one vector of the tile binds. */
-typedef struct Lanes {
-    NstBlock *body;
-    NstDim index[3]; /* of the state tile */
-} Lanes;
-
-/* Opens loops v (vectors, unrolled) and l (lanes) for row `i` of the tile and binds the column axis. */
-static Lanes open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim i, bool masked)
+NstTilerLanes nst_tiler_open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim i, bool masked)
 {
     int64_t lanes = t->s->lanes;
-    Lanes open = {.index = {i}};
+    NstTilerLanes open = {.index = {i}};
     block = nst_writer_loop(t->w, block, "v", nst_tiler_const(t, 0), nst_tiler_const(t, tile->vectors), 1,
                             NST_FOR_UNROLL, 0, &open.index[1]);
     NstDim base = nst_dim_add(t->dims, tile->col, nst_dim_mul_const(t->dims, open.index[1], lanes));
@@ -35,7 +28,7 @@ static Lanes open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, Nst
     return open;
 }
 
-/* Opens the unrolled loop over the tile's rows but those left out, and binds the row axis. */
+/* Opens the unrolled loop over the rows of a tile without planes but those left out, and binds the row axis. */
 static NstBlock *open_rows_between(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstRowsLeftOut left_out,
                                    NstDim *i)
 {
@@ -48,9 +41,18 @@ static NstBlock *open_rows_between(NstTiler *t, NstBlock *block, const NstTileAt
     return block;
 }
 
+/* Opens the unrolled loops over all rows, of all planes, and binds their axes; *i is the row among the states. */
 static NstBlock *open_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim *i)
 {
-    return open_rows_between(t, block, tile, (NstRowsLeftOut){0, 0}, i);
+    NstDim plane = nst_tiler_const(t, 0), row;
+    if (tile->planes) {
+        block =
+            nst_writer_loop(t->w, block, "p", plane, nst_tiler_const(t, tile->planes), 1, NST_FOR_UNROLL, 0, &plane);
+        nst_writer_bind(t->w, nst_tiler_plane_axis(t).var, nst_dim_add(t->dims, tile->plane, plane));
+    }
+    block = open_rows_between(t, block, tile, (NstRowsLeftOut){0, 0}, &row);
+    *i = nst_dim_add(t->dims, nst_dim_mul_const(t->dims, plane, tile->rows), row);
+    return block;
 }
 
 static void bind_states(NstTiler *t, const NstDim *index)
@@ -70,7 +72,8 @@ static void store_states(NstTiler *t, NstBlock *block, const NstDim *index, cons
 
 static void allocate_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 {
-    NstDim shape[3] = {nst_tiler_const(t, tile->rows), nst_tiler_const(t, tile->vectors),
+    int planes = tile->planes ? tile->planes : 1;
+    NstDim shape[3] = {nst_tiler_const(t, tile->rows * planes), nst_tiler_const(t, tile->vectors),
                        nst_tiler_const(t, t->s->lanes)};
     for (uint32_t k = 0; k < t->nest->n_states; k++) {
         t->state[k] = nst_kernel_local(t->w->kernel, "acc", t->nest->state[k].dtype, NST_SPACE_REG, 3, shape);
@@ -99,7 +102,7 @@ static void start_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
-        Lanes lanes = open_lanes(t, rows, tile, i, p == 1 && tile->ragged);
+        NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, p == 1 && tile->ragged);
         for (uint32_t k = 0; k < t->nest->n_states; k++) {
             NstExpr value = t->nest->state[k].identity;
             if (p == 1) {
@@ -127,11 +130,18 @@ static NstBlock *open_if(NstTiler *t, NstBlock *block, NstExpr condition)
     return &branch->u.branch.then;
 }
 
+void nst_tiler_step(NstTiler *t, NstTilerLanes *open)
+{
+    NstExpr value[NST_TILER_MAX_STATES];
+    bind_states(t, open->index);
+    for (uint32_t k = 0; k < t->nest->n_states; k++) value[k] = nst_writer_expr(t->w, t->nest->state[k].step);
+    store_states(t, open->body, open->index, value);
+}
+
 /* One element of the reduction for rows that all count, or (border) for one row at a constant place. */
 static void step_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 {
     bool masked = tile->ragged && !t->s->padded;
-    NstExpr value[NST_TILER_MAX_STATES];
     int written_out = tile->border ? tile->rows : 1;
     for (int r = 0; r < written_out; r++) {
         NstBlock *rows = block;
@@ -144,12 +154,10 @@ static void step_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
         const NstExprNode *known = guard.i ? nst_expr(t->w->module->exprs, guard) : NULL;
         if (known && known->op == NST_OP_CONST && !known->imm.i) continue;
         if (guard.i && !guards_columns(t)) rows = open_if(t, rows, guard);
-        Lanes lanes = open_lanes(t, rows, tile, i, masked);
+        NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, masked);
         if (guard.i && guards_columns(t))
             lanes.body = open_if(t, lanes.body, nst_conditions_now(t->w, &t->guard, t->open, true));
-        bind_states(t, lanes.index);
-        for (uint32_t k = 0; k < t->nest->n_states; k++) value[k] = nst_writer_expr(t->w, t->nest->state[k].step);
-        store_states(t, lanes.body, lanes.index, value);
+        nst_tiler_step(t, &lanes);
     }
 }
 
@@ -169,8 +177,7 @@ static void prefetch_ahead(NstTiler *t, NstBlock *block, const NstTileAt *tile, 
     }
 }
 
-/* e at its least over the taps of reduction axes not bound yet: false if it cannot be said. */
-static bool least_over_taps(NstTiler *t, NstDim *e)
+bool nst_tiler_least_over_taps(NstTiler *t, NstDim *e)
 {
     for (uint32_t k = 0; k < t->nest->n_reduce; k++) {
         NstDim coef, rest;
@@ -193,7 +200,7 @@ NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, Ns
     for (uint32_t k = 0; k < t->guard.nonnegative.n && k < 64; k++) {
         NstDim e = t->guard.nonnegative.at[k];
         if (!nst_condition_in(t->open, k) || !nst_dim_uses(t->dims, e, x)) continue;
-        if (!least_over_taps(t, &e)) return 0;
+        if (!nst_tiler_least_over_taps(t, &e)) return 0;
         for (int at = 0; at < 2; at++) {
             NstDim row = nst_dim_add_const(t->dims, first, at ? rows - 1 : 0);
             NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, row));
@@ -271,6 +278,10 @@ static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uin
         step_rows(t, block, tile);
         return;
     }
+    if (depth == nst_tiler_swept_from(t, tile)) {
+        nst_tiler_sweep(t, block, tile, depth);
+        return;
+    }
     NstAxis axis = t->nest->reduce[depth];
     bool block_loop = (int)depth < t->s->k_outer;
     NstDim begin = nst_tiler_const(t, 0), end = nst_writer_dim(t->w, axis.extent);
@@ -314,7 +325,7 @@ static void finish_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
-        Lanes lanes = open_lanes(t, rows, tile, i, tile->ragged);
+        NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, tile->ragged);
         bind_states(t, lanes.index);
         if (p == 0) {
             nst_writer_stores(t->w, lanes.body, t->nest);

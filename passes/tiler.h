@@ -36,8 +36,10 @@ typedef struct NstTiler {
 typedef struct NstTileAt {
     NstDim row, col;
     int rows, vectors;
-    bool border; /* row is a constant, taps are written out */
-    bool ragged; /* the last vector may be partial: columns end at the axis's end */
+    NstDim plane; /* with planes: the first one */
+    int planes;   /* of `rows` rows each, along the plane axis; 0: none, the plane axis is a loop outside */
+    bool border;  /* row is a constant, taps are written out */
+    bool ragged;  /* the last vector may be partial: columns end at the axis's end */
 } NstTileAt;
 
 static inline NstDim nst_tiler_const(NstTiler *t, int64_t value)
@@ -60,11 +62,37 @@ static inline void nst_tiler_mark(NstTiler *t, NstSym sym, bool bound)
     if (sym.i < t->n_bound) t->bound[sym.i] = bound;
 }
 
+static inline NstAxis nst_tiler_plane_axis(NstTiler *t)
+{
+    return t->nest->axis[t->s->plane_axis];
+}
+
+/* What a loop over the lanes of one vector of the tile binds. */
+typedef struct NstTilerLanes {
+    NstBlock *body;
+    NstDim index[3]; /* of the state tile */
+} NstTilerLanes;
+
 /* Appends the tile: its states, their reduction and the stores. */
 void nst_tiler_write(NstTiler *t, NstBlock *block, const NstTileAt *tile);
 
 /* The open conditions on rows that a tile inside the borders keeps for all its rows and taps; *inside says at run time that it
  * does.  The empty set: there are none, or one cannot be said. */
 NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, NstExpr *inside);
+
+/* e at its least over the taps of reduction axes not bound yet: false if it cannot be said. */
+bool nst_tiler_least_over_taps(NstTiler *t, NstDim *e);
+
+/* Opens loops v (vectors, unrolled) and l (lanes) for row `i` of the states and binds the column axis. */
+NstTilerLanes nst_tiler_open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim i, bool masked);
+
+/* Appends one step of the reduction into the states at `open.index`. */
+void nst_tiler_step(NstTiler *t, NstTilerLanes *open);
+
+/* The first reduction axis from which on a tile's steps can be swept; n_reduce: none. */
+uint32_t nst_tiler_swept_from(NstTiler *t, const NstTileAt *tile);
+/* Appends all steps of the reduction axes from `depth` inward, written out in the order of the places that they read, so that what
+ * is loaded is used by all that need it while it is in a register.  Each state's own order stays. */
+void nst_tiler_sweep(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth);
 
 #endif
