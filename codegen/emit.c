@@ -65,6 +65,7 @@ static NstEmit *new_emit(NstCtx *ctx, NstArena *arena, NstArena *keep, NstLlvm *
     e->memory_at = NST_NEW_ARRAY(arena, NstDim, n);
     e->tile = NST_NEW_ARRAY(arena, NstTile, n);
     e->tile_lanes = NST_NEW_ARRAY(arena, uint32_t, n);
+    e->tile_read = NST_NEW_ARRAY(arena, uint32_t, n);
     e->matrix_number = NST_NEW_ARRAY(arena, uint8_t, n);
     e->let = NST_NEW_ARRAY(arena, NstLanes, kernel->lets.n + 1);
     e->lane.n = 1;

@@ -90,6 +90,7 @@ typedef struct NstLaneState {
     uint32_t n;        /* 1: outside vector loops */
     NstSym sym;        /* 0 <= sym < n */
     LLVMValueRef mask; /* active lanes; NULL: all */
+    uint32_t first;    /* the first so many lanes are active, known when code is made; 0: not known */
 } NstLaneState;
 
 /* A place where control leaves a WHILE, with the tiles' values there. */
@@ -152,6 +153,7 @@ typedef struct NstEmit {
     NST_VEC(NstSym) lane_syms;
     NstTile *tile;        /* by NstBuf.i */
     uint32_t *tile_lanes; /* by NstBuf.i: widest vector access */
+    uint32_t *tile_read;  /* by NstBuf.i: only the first so many elements of the last axis are ever read */
     bool has_matrices;
     uint8_t *matrix_number; /* by NstBuf.i */
     NstMatrixShape matrix_shape[NST_MATRIX_REGISTERS];

@@ -313,6 +313,9 @@ static void emit_vector(NstEmit *e, const NstFor *loop)
         e->lane.n = (uint32_t)loop->width;
         e->lane.sym = lane_symbol(e, e->lane.n);
         e->lane.mask = is_full ? NULL : nst_emit_lane_mask(e, count, e->lane.n);
+        int64_t known;
+        bool is_known = nst_dim_is_const(dims, count, &known) && known > 0 && known < loop->width;
+        e->lane.first = is_full ? e->lane.n : is_known ? (uint32_t)known : 0;
         at = nst_dim_add(dims, begin, nst_dim_mul_const(dims, nst_dim_sym(dims, e->lane.sym), loop->step));
     }
     nst_emit_bind_replacement(e, var, at);

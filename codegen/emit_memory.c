@@ -160,26 +160,37 @@ static int64_t element_bytes(LLVMTypeRef element)
     return kind == LLVMDoubleTypeKind ? 8 : LLVMGetIntTypeWidth(element) / 8;
 }
 
-/* All lanes' elements by one masked load and a shuffle, where they lie within one vector of each other; NULL if not. */
+/* A vector at `place` of which only the elements of `used` are touched. */
+static LLVMValueRef load_used(NstEmit *e, LLVMTypeRef type, LLVMValueRef place, LLVMValueRef *used)
+{
+    LLVMTypeRef overload[2] = {type, e->llvm->ptr};
+    LLVMValueRef arg[4] = {place, int_arg(e, 1), LLVMConstVector(used, e->lane.n), LLVMConstNull(type)};
+    return nst_llvm_intrinsic(e->llvm, "llvm.masked.load", overload, 2, arg, 4);
+}
+
+/* All lanes' elements by one or two masked loads and a shuffle, where they lie within two vectors; NULL if not.  Lanes that are not
+ * active read what lane 0 reads. */
 static LLVMValueRef load_near(NstEmit *e, LLVMTypeRef element, const LaneOffsets *offsets)
 {
-    uint32_t n = e->lane.n;
+    uint32_t n = e->lane.n, active = e->lane.first;
     int64_t first = offsets->fixed[0], bytes = element_bytes(element);
-    if (!offsets->is_fixed || e->lane.mask || !has_gather(e, element)) return NULL;
-    for (uint32_t k = 1; k < n; k++) first = offsets->fixed[k] < first ? offsets->fixed[k] : first;
-    LLVMValueRef used[256], from[256];
-    for (uint32_t k = 0; k < n; k++) used[k] = nst_llvm_int(e->llvm->i1, 0);
+    if (!offsets->is_fixed || !active || !has_gather(e, element)) return NULL;
+    for (uint32_t k = 1; k < active; k++) first = offsets->fixed[k] < first ? offsets->fixed[k] : first;
+    LLVMValueRef used[512], from[256];
+    bool is_far = false;
+    for (uint32_t k = 0; k < 2 * n; k++) used[k] = nst_llvm_int(e->llvm->i1, 0);
     for (uint32_t k = 0; k < n; k++) {
-        int64_t at = offsets->fixed[k] - first;
-        if (at % bytes != 0 || at / bytes >= n) return NULL;
+        int64_t at = offsets->fixed[k < active ? k : 0] - first;
+        if (at % bytes != 0 || at / bytes >= 2 * (int64_t)n) return NULL;
         used[at / bytes] = nst_llvm_int(e->llvm->i1, 1);
         from[k] = int_arg(e, at / bytes);
+        is_far |= at / bytes >= (int64_t)n;
     }
-    LLVMTypeRef type = nst_llvm_lanes(element, n), overload[2] = {type, e->llvm->ptr};
-    LLVMValueRef place = nst_llvm_offset_const(e->llvm, offsets->base, first);
-    LLVMValueRef arg[4] = {place, int_arg(e, 1), LLVMConstVector(used, n), LLVMConstNull(type)};
-    LLVMValueRef loaded = nst_llvm_intrinsic(e->llvm, "llvm.masked.load", overload, 2, arg, 4);
-    return LLVMBuildShuffleVector(e->llvm->builder, loaded, LLVMGetPoison(type), LLVMConstVector(from, n), "");
+    LLVMTypeRef type = nst_llvm_lanes(element, n);
+    LLVMValueRef place = nst_llvm_offset_const(e->llvm, offsets->base, first), far = LLVMGetPoison(type);
+    LLVMValueRef near = load_used(e, type, place, used);
+    if (is_far) far = load_used(e, type, nst_llvm_offset_const(e->llvm, place, (int64_t)n * bytes), used + n);
+    return LLVMBuildShuffleVector(e->llvm->builder, near, far, LLVMConstVector(from, n), "");
 }
 
 static LLVMValueRef gather(NstEmit *e, LLVMTypeRef element, uint32_t root, NstDim at)

@@ -56,6 +56,8 @@ static void emit_lane_branch(NstEmit *e, LLVMValueRef condition, const NstBlock 
 {
     LLVMBuilderRef builder = e->llvm->builder;
     LLVMValueRef outer = e->lane.mask;
+    uint32_t first = e->lane.first;
+    e->lane.first = 0;
     e->lane_depth++;
     if (then->n) {
         e->lane.mask = outer ? LLVMBuildAnd(builder, outer, condition, "") : condition;
@@ -68,6 +70,7 @@ static void emit_lane_branch(NstEmit *e, LLVMValueRef condition, const NstBlock 
     }
     e->lane_depth--;
     e->lane.mask = outer;
+    e->lane.first = first;
 }
 
 void nst_emit_if(NstEmit *e, const NstStmt *stmt)

@@ -9,7 +9,7 @@
 typedef struct Scan {
     NstEmit *e;
     NstSym var;
-    uint32_t width;
+    uint32_t width, count; /* of the vector loop: lanes, and how many of them can be active */
 } Scan;
 
 static void note_access(const Scan *scan, NstBuf buffer, const NstDim *index, uint32_t n_index)
@@ -20,18 +20,39 @@ static void note_access(const Scan *scan, NstBuf buffer, const NstDim *index, ui
     if (scan->width > *lanes && nst_dim_uses(scan->e->dims, index[n_index - 1], scan->var)) *lanes = scan->width;
 }
 
+static void note_read(const Scan *scan, const NstExprNode *node)
+{
+    NstEmit *e = scan->e;
+    bool by_lane = scan->width > 1 && node->n_index > 0 &&
+                   nst_dim_same(node->index[node->n_index - 1], nst_dim_sym(e->dims, scan->var));
+    uint32_t reads = by_lane ? scan->count : UINT32_MAX;
+    if (reads > e->tile_read[node->ref]) e->tile_read[node->ref] = reads;
+}
+
 static void note_load(void *arg, NstExpr expr, const NstExprNode *node)
 {
     (void)expr;
-    if (node->op == NST_OP_LOAD) note_access(arg, (NstBuf){node->ref}, node->index, node->n_index);
+    if (node->op != NST_OP_LOAD) return;
+    note_access(arg, (NstBuf){node->ref}, node->index, node->n_index);
+    note_read(arg, node);
 }
 
 static void scan_expr(Scan *scan, NstExpr expr)
 {
-    if (expr.i && scan->width > 1) nst_expr_visit(scan->e->exprs, nst_emit_import_expr(scan->e, expr), note_load, scan);
+    if (expr.i) nst_expr_visit(scan->e->exprs, nst_emit_import_expr(scan->e, expr), note_load, scan);
 }
 
 static void scan_block(Scan *scan, const NstBlock *block);
+
+/* The most lanes of a vector loop that are active, the first ones. */
+static uint32_t active_lanes(NstEmit *e, const NstFor *loop)
+{
+    int64_t lo, hi, zero;
+    NstDim begin = nst_emit_import_dim(e, loop->begin), end = nst_emit_import_dim(e, loop->end);
+    nst_dim_bounds(e->dims, end, &lo, &hi);
+    bool plain = loop->step == 1 && nst_dim_is_const(e->dims, begin, &zero) && zero == 0;
+    return plain && hi >= 0 && hi < loop->width ? (uint32_t)hi : (uint32_t)loop->width;
+}
 
 static void scan_store(Scan *scan, const NstStore *store)
 {
@@ -51,6 +72,7 @@ static void scan_stmt(Scan *scan, const NstStmt *stmt)
         if (stmt->u.loop.kind == NST_FOR_VECTOR) {
             scan->var = nst_emit_import_sym(scan->e, stmt->u.loop.var);
             scan->width = (uint32_t)stmt->u.loop.width;
+            scan->count = active_lanes(scan->e, &stmt->u.loop);
         }
         scan_block(scan, &stmt->u.loop.body);
         *scan = outer;
@@ -76,7 +98,7 @@ static void scan_block(Scan *scan, const NstBlock *block)
 
 void nst_emit_tiles_scan(NstEmit *e)
 {
-    Scan scan = {e, {0}, 1};
+    Scan scan = {e, {0}, 1, 1};
     for (uint32_t k = 0; k < e->kernel->buffers.n; k++) e->tile_lanes[k] = 1;
     scan_block(&scan, &e->kernel->body);
 }
@@ -304,7 +326,9 @@ void nst_emit_tile_write(NstEmit *e, NstBuf buffer, const NstDim *index, NstLane
     }
     if (place.by_lane) {
         value = nst_emit_spread(e, value, e->lane.n);
-        if (e->lane.mask) value.v = nst_llvm_select(e->llvm, e->lane.mask, value.v, read_lanes(e, &place, e->lane.n));
+        bool unread = place.at == 0 && e->lane.first >= e->tile_read[buffer.i]; /* the lanes that are not active */
+        if (e->lane.mask && !unread)
+            value.v = nst_llvm_select(e->llvm, e->lane.mask, value.v, read_lanes(e, &place, e->lane.n));
         write_lanes(e, &place, value.v);
         return;
     }

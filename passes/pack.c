@@ -65,8 +65,8 @@ static bool collect_axes(NstModule *module, const NstNest *nest, NstExpr b, int 
     return true;
 }
 
-/* [outer axes][columns / width][reductions][columns mod width] */
-static NstLayout panel_layout(NstModule *module, NstDtype dtype, const PackAxes *axes, int64_t width)
+/* [outer axes][columns / width][reductions][columns mod width, in a pitch of whole vectors] */
+static NstLayout panel_layout(NstModule *module, NstDtype dtype, const PackAxes *axes, int64_t width, int64_t pitch)
 {
     NstDims *dims = module->dims;
     int col = axes->n - 1;
@@ -84,7 +84,7 @@ static NstLayout panel_layout(NstModule *module, NstDtype dtype, const PackAxes 
         extent[n++] = axes->axis[k].extent;
     }
     part[n] = (NstLayoutPart){.axis = (uint8_t)col, .divisor = 1, .modulus = width};
-    extent[n++] = nst_dim_const(dims, width);
+    extent[n++] = nst_dim_const(dims, pitch);
     NstDim stride = nst_dim_const(dims, 1);
     for (uint32_t k = n; k-- > 0;) {
         part[k].stride = stride;
@@ -172,7 +172,7 @@ static bool is_packed(NstModule *module, const NstContraction *c, const NstTileS
     const NstModuleBuffer *buffer = nst_module_get(module, *packed);
     const NstLayout *layout = &buffer->buffer.layout;
     *done = buffer->role == NST_ROLE_PACKED && layout->n_parts > 0 && layout->parts[layout->n_parts - 1].modulus > 0;
-    return *done && layout->parts[layout->n_parts - 1].modulus % ((int64_t)s->vectors * s->lanes) == 0;
+    return *done && layout->parts[layout->n_parts - 1].modulus % nst_tile_width(s) == 0;
 }
 
 NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *s)
@@ -195,7 +195,7 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
     result.buffer = nst_module_buffer(module, nst_format(module->arena, "%s_packed", nest->name), dtype, axes.n, shape,
                                       result.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
     NstModuleBuffer *buffer = nst_module_get(module, result.buffer);
-    buffer->buffer.layout = panel_layout(module, dtype, &axes, (int64_t)s->vectors * s->lanes);
+    buffer->buffer.layout = panel_layout(module, dtype, &axes, nst_tile_width(s), (int64_t)s->vectors * s->lanes);
     buffer->buffer.constant = result.constant;
     result.nest = pack_nest(module, nest, n_common, &axes, c.b, result.buffer);
     Replace replace = {c.b, nst_expr_load(module->exprs, dtype, result.buffer, index, (uint32_t)axes.n)};

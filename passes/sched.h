@@ -19,6 +19,7 @@ typedef struct NstTileSchedule {
     int col_axis;      /* the vector axis */
     int rows, vectors; /* register tile: rows x (vectors * lanes) elements */
     int lanes;         /* of one vector */
+    int columns; /* of one vector: all lanes, or fewer where what the columns read repeats in steps that do not fill them */
     int k_outer;       /* this many outermost reduction axes run outside the tiles, partial sums kept in the output */
     int64_t k_block;   /* blocks of the first reduction axis inside k_outer, likewise; 0 = whole */
     int64_t col_block; /* column tiles in one block, which stays in L2 while rows pass by; 0 = all */
@@ -36,6 +37,12 @@ typedef struct NstTileSchedule {
     int parallel_axis; /* NST_PARALLEL_OUTER: position in nest->axis */
     int row_chunks;    /* NST_PARALLEL_ROWS: chunks of row tiles dealt to the threads */
 } NstTileSchedule;
+
+/* Columns of one tile. */
+static inline int64_t nst_tile_width(const NstTileSchedule *s)
+{
+    return (int64_t)s->vectors * s->columns;
+}
 
 void nst_tile_schedule_print(NstText *text, const NstTileSchedule *schedule);
 NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *schedule) NST_MUST_CHECK;

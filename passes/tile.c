@@ -17,7 +17,7 @@ typedef struct RowTile {
 static void column_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
 {
     NstDim lo = t->col_lo, hi = t->col_hi;
-    int64_t width = (int64_t)t->s->vectors * t->s->lanes, extent;
+    int64_t width = nst_tile_width(t->s), columns = t->s->columns, extent;
     NstDim n = nst_writer_dim(t->w, nst_tiler_col_axis(t).extent);
     NstDim full = nst_dim_floordiv(t->dims, n, nst_tiler_const(t, width));
     bool fixed = nst_dim_is_const(t->dims, n, &extent);
@@ -41,17 +41,17 @@ static void column_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
         block =
             nst_writer_loop(t->w, block, "jr", nst_dim_max(t->dims, lo, full), hi, 1, NST_FOR_SERIAL, 0, &rest_tile);
     tile.col = nst_dim_mul_const(t->dims, rest_tile, width);
-    tile.ragged = !fixed || extent % t->s->lanes != 0;
+    tile.ragged = !fixed || extent % columns != 0;
     if (fixed) {
-        tile.vectors = (int)((extent % width + t->s->lanes - 1) / t->s->lanes);
+        tile.vectors = (int)((extent % width + columns - 1) / columns);
         nst_tiler_write(t, block, &tile);
         return;
     }
     NstDim rest = nst_dim_sub(t->dims, n, tile.col), v;
     NstBlock *body =
         nst_writer_loop(t->w, block, "jv", nst_tiler_const(t, 0),
-                        nst_dim_ceildiv(t->dims, rest, nst_tiler_const(t, t->s->lanes)), 1, NST_FOR_SERIAL, 0, &v);
-    tile.col = nst_dim_add(t->dims, tile.col, nst_dim_mul_const(t->dims, v, t->s->lanes));
+                        nst_dim_ceildiv(t->dims, rest, nst_tiler_const(t, columns)), 1, NST_FOR_SERIAL, 0, &v);
+    tile.col = nst_dim_add(t->dims, tile.col, nst_dim_mul_const(t->dims, v, columns));
     tile.vectors = 1;
     nst_tiler_write(t, body, &tile);
 }
@@ -294,7 +294,7 @@ static void column_blocks(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
     t->col_lo = nst_tiler_const(t, 0);
     t->col_hi = (NstDim){0};
     if (t->s->col_block) {
-        int64_t width = (int64_t)t->s->vectors * t->s->lanes;
+        int64_t width = nst_tile_width(t->s);
         NstDim extent = nst_writer_dim(t->w, nst_tiler_col_axis(t).extent), jb;
         NstDim tiles = nst_dim_ceildiv(t->dims, extent, nst_tiler_const(t, width));
         NstDim count = nst_dim_ceildiv(t->dims, tiles, nst_tiler_const(t, t->s->col_block));

@@ -15,12 +15,12 @@ static bool is_bound(void *arg, NstSym sym)
 
 NstTilerLanes nst_tiler_open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim i, bool masked)
 {
-    int64_t lanes = t->s->lanes;
+    int64_t lanes = t->s->lanes, columns = t->s->columns;
     NstTilerLanes open = {.index = {i}};
     block = nst_writer_loop(t->w, block, "v", nst_tiler_const(t, 0), nst_tiler_const(t, tile->vectors), 1,
                             NST_FOR_UNROLL, 0, &open.index[1]);
-    NstDim base = nst_dim_add(t->dims, tile->col, nst_dim_mul_const(t->dims, open.index[1], lanes));
-    NstDim end = nst_tiler_const(t, lanes);
+    NstDim base = nst_dim_add(t->dims, tile->col, nst_dim_mul_const(t->dims, open.index[1], columns));
+    NstDim end = nst_tiler_const(t, columns);
     if (masked)
         end = nst_dim_min(t->dims, end, nst_dim_sub(t->dims, nst_writer_dim(t->w, nst_tiler_col_axis(t).extent), base));
     open.body = nst_writer_loop(t->w, block, "l", nst_tiler_const(t, 0), end, 1, NST_FOR_VECTOR, lanes, &open.index[2]);
@@ -164,7 +164,7 @@ static void step_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 static void prefetch_ahead(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim k)
 {
     const NstBuffer *packed = nst_kernel_buffer(t->w->kernel, nst_writer_buffer(t->w, t->s->packed));
-    int64_t line = 64 / nst_dtype_info(packed->dtype)->bytes, width = (int64_t)tile->vectors * t->s->lanes;
+    int64_t line = 64 / nst_dtype_info(packed->dtype)->bytes, width = (int64_t)tile->vectors * t->s->columns;
     /* The packed operand's k axis is its second to last logical axis, columns its last. */
     NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, packed->rank);
     for (int d = 0; d < packed->rank; d++) index[d] = nst_tiler_const(t, 0);

@@ -30,7 +30,7 @@ typedef struct Choice {
 /* Rows of a tile where their number is known at run time only: each count up to it is code of its own. */
 enum { SYMBOLIC_ROWS = 8 };
 /* Steps of a reduction that are written out at most: code grows by a tile each. */
-enum { MOST_TAPS = 12 };
+enum { MOST_TAPS = 16 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
 
@@ -113,12 +113,48 @@ static NstDtype vector_type(const Choice *c)
     return nst_module_get(c->module, c->nest->out[0].buffer)->buffer.dtype;
 }
 
+/* The length of the runs of columns that read the same element, F of an index floor(column / F); 0: none. */
+typedef struct RunVisit {
+    const Choice *c;
+    int64_t run;
+} RunVisit;
+
+static void find_run(RunVisit *v, NstDim dim)
+{
+    NstDims *dims = v->c->module->dims;
+    const NstDimNode *node = nst_dim_node(dims, dim);
+    for (uint32_t k = 0; k < node->n; k++) {
+        find_run(v, node->arg[k]);
+        node = nst_dim_node(dims, dim);
+    }
+    if (node->op == NST_DIM_FLOORDIV &&
+        nst_dim_same(node->arg[0], nst_dim_sym(dims, v->c->nest->axis[v->c->s->col_axis].var)))
+        (void)nst_dim_is_const(dims, nst_dim_node(dims, dim)->arg[1], &v->run);
+}
+
+static void visit_runs(void *arg, NstExpr e, const NstExprNode *node)
+{
+    (void)e;
+    for (uint32_t k = 0; k < node->n_index; k++) find_run(arg, node->index[k]);
+}
+
+/* Columns of a vector: as many whole runs as fit, so that all vectors read at the same distances between lanes, which one or two
+ * loads and a permutation serve (4 channels to 3 of 32 groups: 20 GFLOP/s by gathers). */
+static int whole_runs(const Choice *c, int lanes)
+{
+    RunVisit v = {c, 0};
+    for (uint32_t k = 0; k < c->nest->n_states; k++)
+        nst_expr_visit(c->module->exprs, c->nest->state[k].step, visit_runs, &v);
+    return v.run > 1 && v.run <= lanes ? (int)(lanes / v.run * v.run) : lanes;
+}
+
 static void choose_tile(Choice *c)
 {
     NstTileSchedule *s = c->s;
     const NstTarget *target = c->module->target;
     s->lanes = nst_target_lanes(target, vector_type(c));
-    int64_t total = (c->n + s->lanes - 1) / s->lanes;
+    s->columns = whole_runs(c, s->lanes);
+    int64_t total = (c->n + s->columns - 1) / s->columns;
     double best = -1;
     /* Without a broadcast operand every tap's operand is a vector of its own: one column keeps them in registers. */
     int64_t widest = c->c && !c->c->n_cols ? 1 : 6;
@@ -126,7 +162,7 @@ static void choose_tile(Choice *c)
         for (int64_t r = 1; r <= (c->m_fixed ? 14 : SYMBOLIC_ROWS) && r <= c->m &&
                             r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
              r++) {
-            double cost = tile_cost(c, r, v, s->lanes, target->vector_bytes);
+            double cost = tile_cost(c, r, v, s->columns, target->vector_bytes);
             if (best >= 0 && cost >= best * 0.995) continue;
             best = cost;
             s->rows = (int)r;
@@ -139,7 +175,7 @@ static void widen_skinny(Choice *c)
 {
     NstTileSchedule *s = c->s;
     if (!c->m_fixed || c->m > 4 || s->rows != c->m) return;
-    int64_t total = (c->n + s->lanes - 1) / s->lanes, vectors = accumulators(c->module->target, 8) / c->m;
+    int64_t total = (c->n + s->columns - 1) / s->columns, vectors = accumulators(c->module->target, 8) / c->m;
     if (vectors > 8) vectors = 8;
     if (vectors > total) vectors = total;
     while (vectors > s->vectors && total % vectors) vectors--;
@@ -157,7 +193,7 @@ static void choose_blocks(Choice *c)
 {
     NstTileSchedule *s = c->s;
     NstDims *dims = c->module->dims;
-    int64_t width = (int64_t)s->vectors * s->lanes, bytes = nst_dtype_info(vector_type(c))->bytes;
+    int64_t width = nst_tile_width(s), bytes = nst_dtype_info(vector_type(c))->bytes;
     int64_t budget = c->module->target->l2_bytes / L2_SHARE, depth = c->k;
     bool fixed;
     if (!c->c || c->m <= s->rows) return;
@@ -274,7 +310,7 @@ static void choose_column_order(Choice *c)
 {
     NstTileSchedule *s = c->s;
     if (s->taps == 0) return;
-    int64_t width = (int64_t)s->vectors * s->lanes, bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
+    int64_t width = nst_tile_width(s), bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
     if (c->m * c->n * bytes * 2 <= c->module->target->l1_bytes || c->n < 2 * width) return;
     for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
         if ((int)k != s->row_axis && (int)k != s->col_axis) s->inside |= 1u << k;
@@ -292,8 +328,7 @@ static void choose_column_order(Choice *c)
 static void choose_parallel(Choice *c)
 {
     NstTileSchedule *s = c->s;
-    int64_t width = (int64_t)s->vectors * s->lanes, tiles = (c->n + width - 1) / width,
-            work = c->m * c->n * (c->k ? c->k : 1);
+    int64_t width = nst_tile_width(s), tiles = (c->n + width - 1) / width, work = c->m * c->n * (c->k ? c->k : 1);
     int64_t best = 1;
     bool fixed;
     int best_axis = -1;
@@ -373,10 +408,11 @@ void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
 {
     nst_text_add(
         text,
-        "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d k_outer=%d k_block=%lld col_block=%lld padded=%d "
+        "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d columns=%d k_outer=%d k_block=%lld col_block=%lld "
+        "padded=%d "
         "prefetch=%d taps=%d sweep=%d plane_axis=%d planes=%d rows_outside=%d inside=%u parallel=%s parallel_axis=%d "
         "row_chunks=%d",
-        s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->k_outer, (long long)s->k_block,
+        s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->columns, s->k_outer, (long long)s->k_block,
         (long long)s->col_block, s->padded, s->prefetch, s->taps, s->sweep, s->plane_axis, s->planes, s->rows_outside,
         s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks);
 }
@@ -388,13 +424,13 @@ typedef struct Field {
 
 NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *s)
 {
-    int64_t v[18] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
-    const Field fields[] = {{"row_axis", &v[0]},    {"col_axis", &v[1]},  {"rows", &v[2]},
-                            {"vectors", &v[3]},     {"lanes", &v[4]},     {"k_outer", &v[5]},
-                            {"k_block", &v[6]},     {"col_block", &v[7]}, {"padded", &v[8]},
-                            {"prefetch", &v[9]},    {"inside", &v[10]},   {"parallel_axis", &v[11]},
-                            {"row_chunks", &v[12]}, {"taps", &v[13]},     {"sweep", &v[14]},
-                            {"plane_axis", &v[15]}, {"planes", &v[16]},   {"rows_outside", &v[17]}};
+    int64_t v[19] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
+    const Field fields[] = {
+        {"row_axis", &v[0]},    {"col_axis", &v[1]},      {"rows", &v[2]},    {"vectors", &v[3]},
+        {"lanes", &v[4]},       {"k_outer", &v[5]},       {"k_block", &v[6]}, {"col_block", &v[7]},
+        {"padded", &v[8]},      {"prefetch", &v[9]},      {"inside", &v[10]}, {"parallel_axis", &v[11]},
+        {"row_chunks", &v[12]}, {"taps", &v[13]},         {"sweep", &v[14]},  {"plane_axis", &v[15]},
+        {"planes", &v[16]},     {"rows_outside", &v[17]}, {"columns", &v[18]}};
     *s = (NstTileSchedule){0};
     NST_CHECK(ctx, strncmp(text, "tile", 4) == 0, NST_E_PARSE, "a schedule starts with 'tile', not '%.16s'", text);
     for (const char *p = text + 4; *p;) {
@@ -421,8 +457,11 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
     s->k_outer = (int)v[5], s->k_block = v[6], s->col_block = v[7], s->padded = v[8] != 0, s->prefetch = (int)v[9];
     s->inside = (uint32_t)v[10], s->parallel_axis = (int)v[11], s->row_chunks = (int)v[12];
     s->taps = (int)v[13], s->sweep = v[14] != 0, s->plane_axis = (int)v[15], s->planes = (int)v[16];
-    s->rows_outside = v[17] != 0;
-    NST_CHECK(ctx, s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->rows * s->vectors <= 64, NST_E_PARSE,
+    s->rows_outside = v[17] != 0, s->columns = v[18] ? (int)v[18] : s->lanes;
+    NST_CHECK(ctx,
+              s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->columns >= 1 && s->columns <= s->lanes &&
+                  s->rows * s->vectors <= 64,
+              NST_E_PARSE,
               "schedule tile %d x %d x %d: rows, vectors and lanes are at least 1, rows x vectors at most 64", s->rows,
               s->vectors, s->lanes);
     return NST_OK;
