@@ -237,6 +237,9 @@ static void limit_rows(Choice *c, int most)
 /* Rows of a tile whose taps are swept: states, the weights of the taps and what was just loaded share the registers (32 groups of 4
  * at 28: 242 GFLOP/s with 10, 207 with 14, 225 with 8; of 5 at 26: 166, 129, 169; AMD Zen 5, 2026-11). */
 enum { SWEPT_ROWS = 10 };
+/* A target with fewer sweeps none: the weights of all taps would not stay in registers (the same groups with AVX2's 16: 88 us tap by
+ * tap, 115 swept). */
+enum { SWEEP_REGISTERS = 32 };
 
 /* Window taps to write out: where both operands run along the columns (no operand is a broadcast), each row would load anew
  * what its neighbour loaded for the next tap. */
@@ -251,7 +254,7 @@ static void choose_taps(Choice *c)
         if (steps > MOST_TAPS) break;
         s->taps = (int)c->nest->n_reduce - k;
     }
-    s->sweep = s->taps > 0 && c->m_fixed;
+    s->sweep = s->taps > 0 && c->m_fixed && c->module->target->vector_registers >= SWEEP_REGISTERS;
     if (s->sweep) limit_rows(c, SWEPT_ROWS);
 }
 
