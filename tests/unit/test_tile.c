@@ -190,8 +190,8 @@ Test(tile, schedule_text_round_trips)
 {
     NstCtx ctx;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    const char *text = "tile row_axis=1 col_axis=2 rows=5 vectors=1 lanes=16 k_outer=1 k_block=0 col_block=1 padded=1 "
-                       "prefetch=8 taps=1 "
+    const char *text = "tile row_axis=1 col_axis=2 rows=5 vectors=1 lanes=16 columns=15 k_outer=1 k_block=0 "
+                       "col_block=1 padded=1 prefetch=8 taps=1 sweep=1 plane_axis=0 planes=2 rows_outside=1 "
                        "inside=1 parallel=outer parallel_axis=0 row_chunks=0";
     NstTileSchedule schedule;
     cr_assert_eq(nst_tile_schedule_parse(&ctx, text, &schedule), NST_OK, "%s", ctx.error);
