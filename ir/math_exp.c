@@ -48,11 +48,12 @@ static E expand_exp(B b, E x)
     Reduced reduced = reduce(b, x, 1, 0);
     E p = exp_poly(b, reduced.h, 1);
     E n = shift_left(b, to_bits(b, reduced.sum), b->mantissa);
-    E scaled = from_bits(b, op2(b, NST_OP_ADD, to_bits(b, p), n));
+    /* Both choices follow an operation of their own type, so that masked targets make each of them one instruction. */
+    E low = less(b, x, num(b, b->exp_low));
+    E scaled = choose(b, low, bits_num(b, 0), op2(b, NST_OP_ADD, to_bits(b, p), n));
     /* x + infinity: infinity above the range, NaN for NaN */
-    E high = op2(b, NST_OP_LE, x, num(b, b->exp_high));
-    E y = choose(b, high, scaled, add(b, x, num(b, INFINITY)));
-    return choose(b, less(b, x, num(b, b->exp_low)), num(b, 0), y);
+    E beyond = op1(b, NST_OP_NOT, op2(b, NST_OP_LE, x, num(b, b->exp_high)));
+    return choose(b, beyond, add(b, x, num(b, INFINITY)), from_bits(b, scaled));
 }
 
 /* 1 / (1 + exp(-x)); exp in [2^-126, 2^127] by the clamps, below that 0 as exp is. */
