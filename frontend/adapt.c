@@ -127,6 +127,22 @@ ADAPT(mean_axes)
     set_numbers(c, "axes", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, (size_t)n, axes, NULL);
 }
 
+/* LabelEncoder-1: strings to their places in one list, or back. */
+ADAPT(label_classes)
+{
+    NstAttr *words = nst_attrs_find(&c->attrs, "classes_strings");
+    bool text = dtype(c, in(c, 0)) == NST_STR;
+    if (!words) {
+        fail(c, NST_E_MODEL, "without classes_strings");
+        return;
+    }
+    int64_t *place = NST_NEW_ARRAY(c->arena, int64_t, words->n);
+    size_t n = words->n;
+    for (size_t k = 0; k < n; k++) place[k] = (int64_t)k;
+    words->name = text ? "keys_strings" : "values_strings";
+    set_numbers(c, text ? "values_int64s" : "keys_int64s", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, n, place, NULL);
+}
+
 /* Tile: how often, along one axis; both numbers of the input's type, constant. */
 ADAPT(tile_axis)
 {

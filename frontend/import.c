@@ -71,7 +71,6 @@ static NstStatus read_tensor_type(Import *m, const char *name, const Onnx__TypeP
     NstDim shape[NST_MAX_RANK];
     NST_CHECK(m->ctx, dtype != NST_DTYPE_NONE, NST_E_MODEL, "input '%s': element type %d, allowed: 1 to 26", name,
               t->elem_type);
-    NST_CHECK(m->ctx, dtype != NST_STR, NST_E_UNSUPPORTED, "input '%s': string tensors are not supported", name);
     NST_CHECK(m->ctx, t->shape || by, NST_E_UNSUPPORTED,
               "input '%s': the model does not say its rank; declare its shape", name);
     size_t rank = t->shape ? t->shape->n_dim : (size_t)by->rank;
@@ -351,6 +350,8 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     NST_TRY(nst_onnx_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
     const char *name = m.model->proto->graph->name;
     m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
+    if (m.options->strings) m.graph->strings = m.options->strings;
+    m.model->strings = m.graph->strings;
     NstContext context = {.opset = (const Onnx__OperatorSetIdProto *const *)m.model->proto->opset_import,
                           .n_opset = m.model->proto->n_opset_import};
     NstScope scope;

@@ -37,6 +37,8 @@ typedef struct NstImportOptions {
     /* Set to the paths of the files of external data that were read [owned by arena]; may be NULL. */
     const char *const **external;
     uint32_t *n_external;
+    NstStrings *
+        strings; /* the graph's table of strings, of fixed ones too; NULL: a new one. [borrowed for the graph's life] */
     const NstFixedInput *fixed;
     uint32_t n_fixed;
     /* After NST_E_UNSUPPORTED because an input decides about the graph's structure: the name of that input, else NULL.

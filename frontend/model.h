@@ -4,6 +4,7 @@
 
 #include "ir/base/os.h"
 #include "ir/base/vec.h"
+#include "ir/strings.h"
 #include "onnx.pb-c.h"
 
 #define NST_ONNX_MAX_IR    13 /* newest IR version this was written for */
@@ -21,6 +22,7 @@ typedef struct NstOnnxModel {
     size_t n;
     const char *folder; /* of external data; NULL: none allowed */
     const Onnx__ModelProto *proto;
+    NstStrings *strings; /* of the graph: what elements of string tensors stand for; NULL: none are read */
     NST_VEC(NstExternalFile *) files;
     const char *needs; /* an input whose value a lowering had to know; NULL: none */
 } NstOnnxModel;

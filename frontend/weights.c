@@ -100,6 +100,22 @@ static NstStatus take_field(Source *s, const char *field, const void *from, size
     return NST_OK;
 }
 
+/* Strings as handles of the model's table. */
+static NstStatus take_strings(Source *s)
+{
+    NstWeight *w = s->w;
+    NST_CHECK(s->ctx, s->model->strings, NST_E_UNSUPPORTED, "%s: string tensors are not supported here", s->what);
+    NST_CHECK(s->ctx, s->t->n_string_data == (size_t)w->count && s->t->data_location != 1 && !s->t->has_mapped_offset,
+              NST_E_MODEL, "%s: %zu entries of string_data, its shape needs %zu", s->what, s->t->n_string_data,
+              (size_t)w->count);
+    uint64_t *handle = nst_alloc(s->model->arena, w->bytes);
+    for (size_t k = 0; k < s->t->n_string_data; k++)
+        handle[k] =
+            nst_strings_put(s->model->strings, (const char *)s->t->string_data[k].data, s->t->string_data[k].len);
+    w->data = handle;
+    return NST_OK;
+}
+
 static NstStatus take_typed(Source *s)
 {
     const Onnx__TensorProto *t = s->t;
@@ -199,7 +215,7 @@ NstStatus nst_weight_read(NstCtx *ctx, NstOnnxModel *model, const Onnx__TensorPr
     Source s = {ctx, model, tensor, what, NULL, weight};
     *weight = (NstWeight){0};
     NST_TRY(read_shape(&s));
-    NST_CHECK(ctx, weight->dtype != NST_STR, NST_E_UNSUPPORTED, "%s: string tensors are not supported", what);
+    if (weight->dtype == NST_STR) return take_strings(&s);
     if (tensor->data_location == 1) return take_external(&s);
     if (!tensor->has_mapped_offset) return take_typed(&s);
     NST_CHECK(ctx, tensor->mapped_offset <= model->n && tensor->mapped_size <= model->n - tensor->mapped_offset,

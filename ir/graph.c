@@ -33,6 +33,7 @@ NstGraph *nst_graph_new(NstArena *arena, const char *name)
     graph->dims = nst_dims_new(arena);
     graph->exprs = nst_exprs_new(arena, graph->dims);
     graph->origins = nst_origins_new(arena);
+    graph->strings = nst_strings_new(arena);
     return graph;
 }
 
@@ -42,6 +43,7 @@ NstGraph *nst_graph_new_like(NstArena *arena, const NstGraph *like, const char *
     graph->dims = like->dims;
     graph->exprs = like->exprs;
     graph->origins = like->origins;
+    graph->strings = like->strings;
     return graph;
 }
 

@@ -10,6 +10,7 @@
 #include "ir/base/vec.h"
 #include "ir/expr.h"
 #include "ir/origin.h"
+#include "ir/strings.h"
 #include "ir/type.h"
 
 typedef enum NstPrim {
@@ -243,6 +244,7 @@ typedef struct NstGraph {
     NstDims *dims;
     NstExprs *exprs;
     NstOrigins *origins;
+    NstStrings *strings; /* of string constants; the interpreter also keeps what host functions make here */
     const char *name;
     NST_VEC(NstNode *) nodes;           /* by id; entry 0 unused */
     NST_VEC(NstValue *) values;         /* by id; entry 0 unused */

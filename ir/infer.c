@@ -245,10 +245,12 @@ static NstStatus infer_bitcast(NstRule *rule)
 {
     const NstType *x = nst_rule_in(rule, 0);
     const NstDtypeInfo *from = nst_dtype_info(x->dtype), *to = nst_dtype_info(rule->attr->convert.to);
-    bool plain = from->klass != NST_CLASS_STRING && to->klass != NST_CLASS_STRING && from->klass != NST_CLASS_COMPLEX &&
-                 to->klass != NST_CLASS_COMPLEX && from->klass != NST_CLASS_BOOL && to->klass != NST_CLASS_BOOL;
-    NST_CHECK(rule->ctx, plain && from->bits == to->bits && from->bits > 0, NST_E_TYPE,
-              "bitcast: %s to %s, allowed: numbers of one width", from->name, to->name);
+    bool is_handle = x->dtype == NST_STR && rule->attr->convert.to == NST_I64; /* what strings are compared by */
+    bool plain = is_handle || (from->klass != NST_CLASS_STRING && to->klass != NST_CLASS_STRING);
+    plain = plain && from->klass != NST_CLASS_COMPLEX && to->klass != NST_CLASS_COMPLEX &&
+            from->klass != NST_CLASS_BOOL && to->klass != NST_CLASS_BOOL;
+    NST_CHECK(rule->ctx, is_handle || (plain && from->bits == to->bits && from->bits > 0), NST_E_TYPE,
+              "bitcast: %s to %s, allowed: numbers of one width, strings as i64", from->name, to->name);
     nst_rule_out(rule, 0, rule->attr->convert.to, x->rank, x->shape);
     return NST_OK;
 }

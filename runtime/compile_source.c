@@ -32,6 +32,22 @@ static bool find_value(const NstSessionOptions *options, const char *name, uint3
     return false;
 }
 
+/* Plans know no strings yet. */
+static NstStatus refuse_strings(NstCompile *c)
+{
+    for (uint32_t k = 1; k < c->graph->nodes.n; k++) {
+        const NstNode *node = c->graph->nodes.at[k];
+        if (node->dead) continue;
+        for (uint32_t j = 0; j < node->n_out; j++) {
+            if (nst_value_type(c->graph, node->out[j])->dtype != NST_STR) continue;
+            const char *name = nst_graph_value(c->graph, node->out[j])->name;
+            NST_FAIL(c->ctx, NST_E_UNSUPPORTED, "value '%s': string tensors are not supported by compiled plans",
+                     name ? name : "");
+        }
+    }
+    return NST_OK;
+}
+
 static NstStatus import_onnx(NstCompile *c)
 {
     const NstCompileRequest *request = c->request;
@@ -60,6 +76,7 @@ static NstStatus import_onnx(NstCompile *c)
         NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
         c->fixed = fixed;
         c->n_fixed = options.n_fixed;
+        if (status == NST_OK) return refuse_strings(c);
         if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, &options, fixed))
             return status;
         nst_ctx_clear(c->ctx);

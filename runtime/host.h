@@ -3,6 +3,7 @@
 #define NST_RUNTIME_HOST_H
 
 #include "ir/base/status.h"
+#include "ir/strings.h"
 #include "nestor/tensor.h"
 
 typedef struct NstHostStep {
@@ -15,7 +16,8 @@ typedef struct NstHostStep {
         *out; /* dtype, rank and sizes the plan knows are set; the function sets the others, then has memory given */
     /* Memory for out[k] of its shape.  Errors: NST_E_SHAPE where the plan has another one, NST_E_NOMEM. */
     NstStatus (*give)(struct NstHostStep *step, uint32_t k);
-    void *owner; /* of give */
+    void *owner;         /* of give */
+    NstStrings *strings; /* of the run: what elements of string tensors stand for; NULL: there are none */
 } NstHostStep;
 
 /* Trusts the data to have the size their shapes say, and nothing else.  Arena exhaustion unwinds. */

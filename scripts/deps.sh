@@ -4,7 +4,7 @@
 set -eu
 
 base="cmake ninja-build mold gcc g++ libc6-dev clang-19 clang-format-19 libclang-rt-19-dev llvm-19-dev
-libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libcriterion-dev pkg-config git python3 python3-mpmath xz-utils binutils"
+libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libcriterion-dev libpcre2-dev pkg-config git python3 python3-mpmath xz-utils binutils"
 venv="python3-venv ca-certificates"
 bench="libdnnl-dev $venv"
 models="npm $venv"

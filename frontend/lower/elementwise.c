@@ -1,5 +1,5 @@
 /* elementwise.c: operators that work on one element at a time and are no plain formula of their table row. */
-#include "frontend/lower.h"
+#include "frontend/lower/text.h"
 
 /* The formula on floats, for operators that allow integers too: computed in f32 (or the float's own type), result
  * truncated back. */
@@ -109,8 +109,10 @@ static V cast_to(NstLower *c, V x, NstDtype to)
 {
     bool is_float = nst_dtype_is_float(to), small = is_float && nst_dtype_info(to)->bits <= 8;
     bool from_float = nst_dtype_is_float(dtype(c, x));
-    if (to == NST_STR || dtype(c, x) == NST_STR)
-        return fail(c, NST_E_UNSUPPORTED, "casts of strings are not supported");
+    if (to == dtype(c, x)) return x;
+    if (to == NST_STR) return number_to_string(c, x);
+    if (dtype(c, x) == NST_STR) x = string_to_number(c, x, to);
+    from_float = nst_dtype_is_float(dtype(c, x));
     if (to == NST_F8E8M0) x = to_power(c, x);
     if (to == NST_F4E2M1 && from_float) x = map(c, "isnan(a) ? -0.0 : a", widen(c, x));
     if (!is_float && nst_dtype_info(to)->bits < 8 && from_float) x = convert(c, x, NST_I32);

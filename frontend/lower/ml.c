@@ -1,6 +1,7 @@
 /* ml.c: classical models but for trees: scalers, encoders, linear models, support vectors.  Results are f32 whatever the input's
  * type; f64 inputs are computed in f64. */
 #include "frontend/lower/ml.h"
+#include "frontend/lower/text.h"
 
 V numbers_attr(NstLower *c, const char *name, NstDtype to)
 {
@@ -136,6 +137,8 @@ LOWER(feature_vectorizer)
 /* The place of each element in a list, n if it is not there. */
 static V place_in(NstLower *c, V x, V list)
 {
+    x = handles(c, x);
+    list = handles(c, list);
     bool is_float = nst_dtype_is_float(dtype(c, list));
     V same = map(c, is_float ? "a == b | (isnan(a) & isnan(b))" : "a == b", insert_axis(c, x, rank(c, x)), list);
     V n = size_value(c, dim(c, list, 0)), i = nst_build_iota(c->b, dim(c, list, 0));
@@ -145,10 +148,12 @@ static V place_in(NstLower *c, V x, V list)
 
 LOWER(one_hot_encoder)
 {
-    V x = in(c, 0), cats = numbers_attr(c, "cats_int64s", NST_I64);
-    if (!cats.i) fail(c, NST_E_UNSUPPORTED, "without cats_int64s is not supported");
+    V x = in(c, 0);
+    bool text = dtype(c, x) == NST_STR;
+    V cats = text ? strings_attr(c, "cats_strings") : numbers_attr(c, "cats_int64s", NST_I64);
+    if (!cats.i) fail(c, NST_E_MODEL, "without %s", text ? "cats_strings" : "cats_int64s");
     if (failed(c)) return;
-    V place = place_in(c, convert(c, x, NST_I64), cats), n = size_value(c, dim(c, cats, 0));
+    V place = place_in(c, text ? x : convert(c, x, NST_I64), cats), n = size_value(c, dim(c, cats, 0));
     if (!attr_i(c, "zeros"))
         nst_build_assert(c->b, map(c, "a < b", place, n), nst_format(c->arena, "%s: a value is no category", c->label));
     V hot = map(c, "a == b", insert_axis(c, place, rank(c, place)), nst_build_iota(c->b, dim(c, cats, 0)));
@@ -165,7 +170,34 @@ static V encoder_list(NstLower *c, const char *what)
         V list = numbers_attr(c, nst_format(c->arena, "%s_%s", what, kinds[k]), k == 0 ? NST_I64 : NST_F32);
         if (list.i) return list;
     }
-    return fail(c, NST_E_UNSUPPORTED, "%s that are no numbers are not supported", what);
+    V words = strings_attr(c, nst_format(c->arena, "%s_strings", what));
+    return words.i ? words : fail(c, NST_E_MODEL, "without %s", what);
+}
+
+/* What stands for an element that is no key. */
+static V encoder_default(NstLower *c, NstDtype to)
+{
+    const char *text = attr_s(c, "default_string");
+    if (to == NST_STR) return reshape(c, strings_const(c, 1, &text), 0, NULL);
+    return nst_dtype_is_float(to) ? number(c, to, attr_f(c, "default_float"))
+                                  : number(c, to, (double)attr_i(c, "default_int64"));
+}
+
+static V look_up(NstLower *c, V x, V keys, V values, V otherwise)
+{
+    V both[2] = {values, insert_axis(c, otherwise, 0)};
+    return gather(c, concat(c, 2, both, 0), place_in(c, x, keys), 0, NST_INDEX_CHECKED);
+}
+
+/* Strings to integers or back, by two lists. */
+LOWER(category_mapper)
+{
+    V x = in(c, 0), ints = numbers_attr(c, "cats_int64s", NST_I64), words = strings_attr(c, "cats_strings");
+    if (!ints.i || !words.i) fail(c, NST_E_MODEL, "without cats_int64s or cats_strings");
+    if (failed(c)) return;
+    nst_build_require_equal(c->b, dim(c, ints, 0), dim(c, words, 0), nst_format(c->arena, "%s: categories", c->label));
+    bool text = dtype(c, x) == NST_STR;
+    out(c, 0, look_up(c, x, text ? words : ints, text ? ints : words, encoder_default(c, text ? NST_I64 : NST_STR)));
 }
 
 LOWER(label_encoder)
@@ -179,11 +211,8 @@ LOWER(label_encoder)
     if (failed(c)) return;
     nst_build_require_equal(c->b, dim(c, keys, 0), dim(c, values, 0),
                             nst_format(c->arena, "%s: keys and values", c->label));
-    otherwise = tensor                  ? reshape(c, weight(c, tensor->proto->t, "default"), 0, NULL)
-                : nst_dtype_is_float(t) ? number(c, t, attr_f(c, "default_float"))
-                                        : number(c, t, (double)attr_i(c, "default_int64"));
-    V both[2] = {values, insert_axis(c, otherwise, 0)};
-    out(c, 0, gather(c, concat(c, 2, both, 0), place_in(c, x, keys), 0, NST_INDEX_CHECKED));
+    otherwise = tensor ? reshape(c, weight(c, tensor->proto->t, "default"), 0, NULL) : encoder_default(c, t);
+    out(c, 0, look_up(c, x, keys, values, otherwise));
 }
 
 /* --- linear models --------------------------------------------------------------------------------------------- */
@@ -207,9 +236,8 @@ LOWER(linear_regressor)
 V labels_attr(NstLower *c, const char *ints, const char *strings)
 {
     V labels = numbers_attr(c, ints, NST_I64);
-    if (!labels.i && has_attr(c, strings))
-        return fail(c, NST_E_UNSUPPORTED, "labels that are strings are not supported");
-    return labels.i ? labels : fail(c, NST_E_MODEL, "without %s", ints);
+    if (!labels.i) labels = strings_attr(c, strings);
+    return labels.i ? labels : fail(c, NST_E_MODEL, "without %s or %s", ints, strings);
 }
 
 V first_largest(NstLower *c, V x)

@@ -10,7 +10,7 @@ V numbers_attr(NstLower *c, const char *name, NstDtype to);
 V as_score(NstLower *c, V x);
 /* "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO" of scores' last axis. */
 V post_transform(NstLower *c, const char *name, V x);
-/* The labels of classes, numbers only. */
+/* The labels of classes: integers or strings. */
 V labels_attr(NstLower *c, const char *ints, const char *strings);
 /* Place of the first greatest score of each row. */
 V first_largest(NstLower *c, V x);

@@ -1,5 +1,5 @@
 /* shape.c: shapes and data movement. */
-#include "frontend/lower.h"
+#include "frontend/lower/text.h"
 
 LOWER(shape)
 {
@@ -388,6 +388,10 @@ LOWER(constant)
         out(c, 0, nst_build_const(c->b, NST_I64, 1, &n, a->ints));
     else if (strcmp(a->name, "value_floats") == 0)
         out(c, 0, nst_build_const(c->b, NST_F32, 1, &n, a->floats));
+    else if (strcmp(a->name, "value_string") == 0)
+        out(c, 0, reshape(c, strings_const(c, 1, &a->s), 0, NULL));
+    else if (strcmp(a->name, "value_strings") == 0)
+        out(c, 0, strings_const(c, a->n, a->strings));
     else
         fail(c, NST_E_UNSUPPORTED, "attribute '%s' is not supported", a->name);
 }

@@ -45,6 +45,13 @@ NstStatus nst_library_open_beside(NstCtx *ctx, const void *own, const char *file
     NST_FAIL(ctx, NST_E_COMPILER, "there is no '%s' in '%s' or '../lib' of it", file, folder);
 }
 
+NstStatus nst_library_open(NstCtx *ctx, const char *name, void **library)
+{
+    *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    NST_CHECK(ctx, *library, NST_E_UNSUPPORTED, "cannot load '%s': %s", name, dlerror());
+    return NST_OK;
+}
+
 void *nst_library_symbol(void *library, const char *name)
 {
     return dlsym(library, name);

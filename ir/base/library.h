@@ -8,6 +8,9 @@
  * folder.  It stays open.  Errors: NST_E_COMPILER with the system's message. */
 NstStatus nst_library_open_beside(NstCtx *ctx, const void *own, const char *file, void **library) NST_MUST_CHECK;
 
+/* Opens a library of the system by its name.  It stays open.  Errors: NST_E_UNSUPPORTED with the system's message. */
+NstStatus nst_library_open(NstCtx *ctx, const char *name, void **library) NST_MUST_CHECK;
+
 /* The address of a symbol, NULL if there is none. */
 void *nst_library_symbol(void *library, const char *name);
 

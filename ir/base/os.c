@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <wctype.h>
 
 #define PATH_LIMIT 4096 /* bytes, with NUL */
 
@@ -226,4 +229,23 @@ int nst_os_cpu_count(void)
     int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     cpus = cgroup1_cpus(cgroup2_cpus(cpus));
     return cpus < 1 ? 1 : cpus;
+}
+
+int32_t nst_os_letter_case(int32_t character, bool upper)
+{
+    static _Atomic(locale_t) known; /* made once; a second thread may make another that is dropped */
+    locale_t locale = atomic_load(&known);
+    if (!locale) {
+        locale_t none = (locale_t)0;
+        locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+        if (locale && !atomic_compare_exchange_strong(&known, &none, locale)) {
+            freelocale(locale);
+            locale = none;
+        }
+    }
+    if (!locale) { /* a system without it: ASCII alone */
+        bool changes = upper ? character >= 'a' && character <= 'z' : character >= 'A' && character <= 'Z';
+        return changes ? character ^ 0x20 : character;
+    }
+    return (int32_t)(upper ? towupper_l((wint_t)character, locale) : towlower_l((wint_t)character, locale));
 }

@@ -5,6 +5,7 @@
 #ifndef NST_IR_BASE_OS_H
 #define NST_IR_BASE_OS_H
 
+#include <stdbool.h>
 #include "ir/base/status.h"
 
 /* Bytes mapped from a file or from nowhere; {NULL, 0} is the empty mapping. */
@@ -44,5 +45,8 @@ int64_t nst_os_now_ns(void);
 
 /* Processors this process may use: affinity mask and cgroup CPU quota (rounded up), at least 1. */
 int nst_os_cpu_count(void);
+
+/* A Unicode character in upper or lower case, by the system's tables; where one character would become several it stays. */
+int32_t nst_os_letter_case(int32_t character, bool upper);
 
 #endif

@@ -14,6 +14,7 @@
 #include "frontend/import.h"
 #include "frontend/weights.h"
 #include "frontend/wire.h"
+#include "runtime/host_eval.h"
 
 #define MAX_FILE   ((size_t)256 << 20)
 #define MAX_VALUES 64
@@ -27,6 +28,7 @@ typedef struct Case {
 } Case;
 
 static bool verbose;
+static NstStrings *strings; /* of the case */
 static const char *known_text = "";
 
 /* --- files ----------------------------------------------------------------------------------------------------- */
@@ -72,7 +74,7 @@ static NstStatus read_value(NstCtx *ctx, const char *path, const Onnx__ValueInfo
     *value = (FileValue){.name = info->name, .is_parts = optional || sequence, .n = 1};
     *found = nst_os_read_file(ctx, ctx->arena, path, MAX_FILE, &bytes, &n) == NST_OK;
     if (!*found) return nst_ctx_clear(ctx), NST_OK;
-    NstOnnxModel model = {.arena = ctx->arena, .bytes = (unsigned char *)bytes, .n = n};
+    NstOnnxModel model = {.arena = ctx->arena, .bytes = (unsigned char *)bytes, .n = n, .strings = strings};
     const ProtobufCMessageDescriptor *kind = optional   ? &onnx__optional_proto__descriptor
                                              : sequence ? &onnx__sequence_proto__descriptor
                                                         : &onnx__tensor_proto__descriptor;
@@ -172,7 +174,7 @@ static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size
     NstFixedInput fixed[8];
     NstDeclaredParts parts[MAX_VALUES];
     const char *needs;
-    NstImportOptions options = {.folder = c->path, .fixed = fixed, .needs = &needs, .parts = parts};
+    NstImportOptions options = {.folder = c->path, .fixed = fixed, .needs = &needs, .parts = parts, .strings = strings};
     for (int k = 0; k < n_in; k++) {
         if (!in[k].is_parts) continue;
         NstDeclaredInput *element = NST_NEW_ARRAY(ctx->arena, NstDeclaredInput, MAX_VALUES);
@@ -217,7 +219,8 @@ static NstStatus run_data_set(NstCtx *ctx, Case *c, const char *bytes, size_t n,
         for (int j = 0; j < in[k].n && n_values < 4 * MAX_VALUES; j++) value[n_values++] = in[k].at[j];
     const NstRegion *region = nst_graph_region(graph, NST_GRAPH_REGION);
     NST_CHECK(ctx, region->results.n <= 4 * MAX_VALUES && n_values < 4 * MAX_VALUES, NST_E_UNSUPPORTED, "many values");
-    NST_TRY(nst_graph_interpret(ctx, ctx->arena, graph, value, n_values, true, NULL, out));
+    NstHostCall host = nst_host_for_graph(graph);
+    NST_TRY(nst_graph_interpret(ctx, ctx->arena, graph, value, n_values, true, &host, out));
     NST_TRY(read_values(ctx, c, set, g, false, wanted, &n_wanted));
     for (int k = 0; k < n_wanted; k++) {
         uint32_t count = results_of(ctx, graph, &wanted[k], at);
@@ -239,6 +242,7 @@ static NstStatus run_case(NstCtx *ctx, void *arg)
     char *bytes;
     size_t n;
     NstOnnxModel *model;
+    strings = nst_strings_new(ctx->arena);
     NST_TRY(nst_os_read_file(ctx, ctx->arena, nst_format(ctx->arena, "%s/model.onnx", c->path), MAX_FILE, &bytes, &n));
     NST_TRY(nst_onnx_read(ctx, ctx->arena, ctx->arena, bytes, n, NULL, &model));
     for (int set = 0;; set++) {

@@ -1,7 +1,7 @@
 /* test_operator_cases.c: operators without an official case: tests/onnx/cases.txt, computed from the text of the standard.
  *
  *     case DOMAIN NAME VERSION {attribute:kind=value}     a node of that operator in that version of its domain
- *     in TYPE[SHAPE] {number}      an input; const: a constant; none: an absent one
+ *     in TYPE[SHAPE] {number}      an input (str: words in quotes); const: a constant; none: an absent one
  *     out TYPE[SHAPE] {number}     what it gives, floats within 1e-5 of the value or 1e-6
  *     error TEXT                   or what the message of its refusal has in it
  *
@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "ir/base/os.h"
+#include "runtime/host_eval.h"
 #include "tests/unit/support_onnx.h"
 
 #define MAX_TENSORS 12
@@ -36,6 +37,7 @@ typedef struct Case {
     NstTensorValue in[MAX_TENSORS], out[MAX_TENSORS];
     int n_in, n_out, n_any;
     const char *error;
+    NstStrings *strings;
 } Case;
 
 static char *next_word(char **p)
@@ -84,7 +86,26 @@ static void add_attribute(Case *c, char *text)
 
 /* --- tensors --------------------------------------------------------------------------------------------------- */
 
-/* "f32[2,3] 1 2 3 4 5 6" */
+/* The k-th entry: a number, or of a string tensor a word in quotes. */
+static char *read_element(const Case *c, char *at, NstTensorValue *t, int64_t k)
+{
+    char *to = (char *)t->data + k * nst_dtype_info(t->dtype)->bytes, *stop;
+    at += strspn(at, " ");
+    if (t->dtype == NST_STR) {
+        cr_assert_eq(*at, '"', "%s: string %d", c->name, (int)k);
+        stop = strchr(at + 1, '"');
+        cr_assert(stop, "%s: string %d", c->name, (int)k);
+        uint64_t handle = nst_strings_put(c->strings, at + 1, (size_t)(stop - at) - 1);
+        memcpy(to, &handle, sizeof handle);
+        return stop + 1;
+    }
+    double value = strtod(at, &stop);
+    cr_assert(stop != at, "%s: number %d", c->name, (int)k);
+    nst_scalar_store(t->dtype, to, nst_scalar_convert(t->dtype, NST_F64, (NstScalar){.f = value}, true));
+    return stop;
+}
+
+/* "f32[2,3] 1 2 3 4 5 6", "str[2] "a" "b"" */
 static NstTensorValue read_tensor(const Case *c, char *text, int64_t *shape)
 {
     NstTensorValue t = {.rank = 0};
@@ -99,14 +120,7 @@ static NstTensorValue read_tensor(const Case *c, char *text, int64_t *shape)
     at += 1;
     t.bytes = (size_t)(count * nst_dtype_info(t.dtype)->bytes);
     t.data = nst_alloc(ctx.arena, t.bytes + 1);
-    for (int64_t k = 0; k < count; k++) {
-        char *stop;
-        double value = strtod(at, &stop);
-        cr_assert(stop != at, "%s: number %d of %s", c->name, (int)k, text);
-        at = stop;
-        NstScalar s = nst_scalar_convert(t.dtype, NST_F64, (NstScalar){.f = value}, true);
-        nst_scalar_store(t.dtype, (char *)t.data + k * nst_dtype_info(t.dtype)->bytes, s);
-    }
+    for (int64_t k = 0; k < count; k++) at = read_element(c, at, &t, k);
     cr_assert_eq(at[strspn(at, " ")], '\0', "%s: numbers of %s", c->name, text);
     return t;
 }
@@ -134,8 +148,10 @@ static void add_tensor(Case *c, const char *word, char *rest)
 
 /* --- running --------------------------------------------------------------------------------------------------- */
 
+/* Strings are compared by handle: tables hold each once. */
 static double number_at(const NstTensorValue *t, int64_t k)
 {
+    if (t->dtype == NST_STR) return (double)((const uint64_t *)t->data)[k];
     NstScalar v = nst_scalar_load(t->dtype, (const char *)t->data + k * nst_dtype_info(t->dtype)->bytes);
     return nst_scalar_convert(NST_F64, t->dtype, v, false).f;
 }
@@ -163,8 +179,10 @@ static NstStatus run(Case *c, NstTensorValue *out)
 {
     NstGraph *graph;
     NstText bytes = onnx_bytes(&c->model);
-    NST_TRY(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, NULL, &graph));
-    return nst_graph_interpret(&ctx, ctx.arena, graph, c->in, (uint32_t)c->n_in, true, NULL, out);
+    NstImportOptions options = {.strings = c->strings};
+    NST_TRY(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph));
+    NstHostCall host = nst_host_for_graph(graph);
+    return nst_graph_interpret(&ctx, ctx.arena, graph, c->in, (uint32_t)c->n_in, true, &host, out);
 }
 
 static void finish(Case *c)
@@ -193,7 +211,8 @@ static void finish(Case *c)
 
 static void begin_case(Case *c, char *rest)
 {
-    *c = (Case){.model = onnx_model(ctx.arena), .name = nst_strdup(ctx.arena, rest)};
+    *c = (Case){
+        .model = onnx_model(ctx.arena), .name = nst_strdup(ctx.arena, rest), .strings = nst_strings_new(ctx.arena)};
     nst_text_init(&c->attributes, ctx.arena);
     nst_text_init(&c->ins, ctx.arena);
     nst_text_init(&c->outs, ctx.arena);
