@@ -1,7 +1,9 @@
 /* test_threads.c: runtime/threads.h. */
+#define _GNU_SOURCE /* NOLINT: sched_setaffinity */
 #include <criterion/criterion.h>
 #include <fenv.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "ir/base/os.h"
@@ -46,6 +48,32 @@ Test(threads, each_thread_works_once)
         cr_assert_eq(tally.sum, 0x01010101 & (int)((1ull << (8 * want)) - 1));
         cr_assert_eq(tally.wrong, 0);
     }
+}
+
+static void note_processor(void *arg, int thread, int threads)
+{
+    (void)threads;
+    ((int *)arg)[thread] = sched_getcpu();
+}
+
+/* The caller moves to where the worker is: the next job finds the worker somewhere else. */
+Test(threads, a_worker_leaves_the_processor_of_its_caller)
+{
+    cpu_set_t all, one;
+    NstPool *two;
+    int cpu[2];
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2) cr_skip_test("one processor");
+    cr_assert_eq(nst_pool_new(2, &two), NST_OK);
+    nst_pool_run(two, 2, note_processor, cpu);
+    for (int round = 0; round < 20; round++) {
+        CPU_ZERO(&one);
+        CPU_SET((size_t)cpu[1], &one);
+        cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+        nst_pool_run(two, 2, note_processor, cpu);
+        cr_expect_neq(cpu[0], cpu[1], "round %d: both on processor %d", round, cpu[0]);
+    }
+    nst_pool_free(two);
 }
 
 Test(threads, more_than_the_pool_has_is_cut)
