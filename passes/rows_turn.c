@@ -257,6 +257,7 @@ static void write_blocks(Turned *t, NstBlock *block, NstDim n_read, NstDim n_sto
     nest->axis[nest->n_axes - 2] = t->stored;
     nest->axis[nest->n_axes - 1] = t->read;
     along.nest = nest;
+    if (along.unroll > BLOCK / lanes) along.unroll = BLOCK / (int)lanes;
     NstDim side = constant(t, BLOCK / lanes), b, c;
     NstDim bands = nst_dim_ceildiv(dims, n_stored, side), whole = nst_dim_floordiv(dims, n_read, side);
     block = nst_writer_loop(along.w, block, "band", constant(t, 0), bands, 1,

@@ -35,6 +35,12 @@ static const RowsCase cases[] = {
      "  %z = map \"(tanh(a) * exp(b) + a * 0.5 + tanh(b * 3 + 1) - b * 2 + a * b) / (a + 2)\" %a, %w : f32[n, m]\n"
      "  %y = permute [1, 0] %z : f32[m, n]\n  return y = %y, z = %z\n}\n",
      {"n=70 m=65", "n=5 m=1100"}},
+    /* 64 lanes a register */
+    {"graph t(x: i8[n, m], w: i8[n, m]) {\n"
+     "  %y = map \"(a * b + a - b * 3 + max(a, b) * min(b + 1, a) - 7 + a * 2 - b + max(a - 1, b)) * a\" %x, %w : "
+     "i8[n, m]\n"
+     "  return out = %y\n}\n",
+     {"n=3 m=300", "n=1 m=700"}},
     {"graph t(x: f32[n, m], w: f32[n, 1]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
     {"graph t(x: f32[n, m], w: f32[1, m]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
 };
