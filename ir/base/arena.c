@@ -62,6 +62,13 @@ struct NstArena {
 
 static _Atomic uint64_t fail_countdown;
 
+static _Atomic size_t chunk_limit;
+
+void nst_arena_chunk_limit(size_t bytes)
+{
+    atomic_store(&chunk_limit, bytes);
+}
+
 void nst_arena_fail_after(uint64_t n)
 {
     atomic_store(&fail_countdown, n);
@@ -114,7 +121,9 @@ static void *try_alloc(NstArena *arena, size_t bytes, size_t align)
         size_t slack = PIECE + GAP + (align > PIECE ? align : 0);
         if (bytes > SIZE_MAX - slack) return NULL;
         size_t size = arena->chunks ? arena->chunks->size * 2 : FIRST_CHUNK;
+        size_t limit = atomic_load_explicit(&chunk_limit, memory_order_relaxed);
         if (size > LAST_CHUNK) size = LAST_CHUNK;
+        if (limit != 0 && size > limit) size = limit;
         bool own_chunk = bytes + slack > size / 2;
         if (own_chunk) size = (bytes + slack) & ~(size_t)(PIECE - 1);
         Chunk *chunk = new_chunk(size);

@@ -56,6 +56,9 @@ size_t nst_arena_bytes(const NstArena *arena);
 /* Test hook: the n-th chunk allocation of this process from now on fails (1 = the next); 0 turns it off. */
 void nst_arena_fail_after(uint64_t n);
 
+/* Test hook: chunks of at most so many bytes, so that nearly every allocation is one of memory; 0 turns it off. */
+void nst_arena_chunk_limit(size_t bytes);
+
 /* The test hook's question, for the own allocations made outside arenas: true when this one must fail. */
 bool nst_alloc_should_fail(void);
 
