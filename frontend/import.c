@@ -163,35 +163,38 @@ static NstStatus import_tensor(Import *m, const char *name, const Onnx__TypeProt
     return nst_build_status(m->b);
 }
 
+#define MAX_ELEMENTS 4096 /* of a sequence that is an input */
+
 /* An input that is a sequence or optional: a param for each element that was declared. */
 static NstStatus import_parts(Import *m, const char *name, const Onnx__TypeProto *proto, NstVal *value)
 {
-    const NstDeclaredParts *by = NULL;
     NstLower c = {.b = m->b,
                   .arena = m->scratch,
                   .model = m->model,
                   .sizes = &m->sizes,
                   .label = nst_format(m->scratch, "input '%s'", name)};
-    for (uint32_t k = 0; k < m->options->n_parts; k++)
-        if (strcmp(m->options->parts[k].name, name) == 0) by = &m->options->parts[k];
-    NST_CHECK(m->ctx, by, NST_E_UNSUPPORTED, "input '%s': a sequence or optional, whose elements must be declared",
-              name);
     bool optional = proto->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
     const Onnx__TypeProto *inner = optional ? proto->optional_type->elem_type : proto;
     bool is_list = inner && inner->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
     const Onnx__TypeProto *element = is_list ? inner->sequence_type->elem_type : inner;
     NST_CHECK(m->ctx, element && element->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE, NST_E_UNSUPPORTED,
               "input '%s': sequences of anything but tensors are not supported", name);
-    NST_CHECK(m->ctx, by->n <= 4096 && (by->n >= 0 || (optional && is_list)) && (is_list || by->n <= 1), NST_E_INVALID,
-              "input '%s': declared with %d elements", name, by->n);
-    NstVal *part = NST_NEW_ARRAY(m->scratch, NstVal, by->n > 0 ? by->n : 0);
-    for (int k = 0; k < by->n; k++)
-        NST_TRY(import_tensor(m, nst_format(m->scratch, "%s[%d]", name, k), element, &by->element[k], &part[k]));
+    bool none = declared(m, nst_format(m->scratch, "%s[]", name)) != NULL;
+    const NstDeclaredInput *by;
+    NstVal part[MAX_ELEMENTS];
+    int n = 0;
+    for (const char *own; (own = nst_format(m->scratch, "%s[%d]", name, n), by = declared(m, own)); n++) {
+        NST_CHECK(m->ctx, n < (is_list ? MAX_ELEMENTS : 1) && !none, NST_E_INVALID, "input '%s': declared with %s",
+                  name, none ? "and without elements" : "too many elements");
+        NST_TRY(import_tensor(m, own, element, by, &part[n]));
+    }
+    NST_CHECK(
+        m->ctx, n > 0 || none, NST_E_UNSUPPORTED,
+        "input '%s': a sequence or optional, whose elements must be declared (shapes of '%s[0]' and so on, or '%s[]')",
+        name, name, name);
     NstDtype dtype = nst_dtype_from_onnx(element->tensor_type->elem_type);
-    if (is_list && by->n >= 0) *value = sequence_of(&c, dtype, by->n, part);
-    if (optional && is_list)
-        *value = parts_value(&c, NST_TYPE_OPTIONAL, dtype, by->n >= 0, value, by->n >= 0 ? "s" : "");
-    if (!is_list) *value = parts_value(&c, NST_TYPE_OPTIONAL, dtype, by->n, part, by->n ? "s" : "");
+    if (is_list) *value = sequence_of(&c, dtype, n, part);
+    if (optional) *value = parts_value(&c, NST_TYPE_OPTIONAL, dtype, n > 0, is_list ? value : part, n ? "s" : "");
     return nst_build_status(m->b);
 }
 

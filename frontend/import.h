@@ -4,20 +4,14 @@
 
 #include "ir/graph.h"
 
-/* Extents the caller states for an input; -1 leaves one as the model has it. */
+/* Extents the caller states for an input; -1 leaves one as the model has it.  An input "s" that is a sequence or optional has as
+ * many elements as are declared under the names "s[0]", "s[1]"...; they become inputs of these names.  "s[]" declares that it
+ * has none (an optional sequence: that there is none). */
 typedef struct NstDeclaredInput {
     const char *name;
     int rank;
     const int64_t *shape;
 } NstDeclaredInput;
-
-/* An input that is a sequence or an optional: how many elements it has (an optional 0 or 1), and their shapes.  An optional
- * sequence with n = -1 is absent.  Its elements become inputs "name[0]", "name[1]"... */
-typedef struct NstDeclaredParts {
-    const char *name;
-    int n;
-    const NstDeclaredInput *element; /* n entries; names unused */
-} NstDeclaredParts;
 
 /* An input whose value the graph may depend on (axes, a permutation, sizes): it stays an input, but is taken for this value.
  * The caller runs such a graph only with it. */
@@ -32,8 +26,6 @@ typedef struct NstImportOptions {
     uint32_t n_overridable;
     const NstDeclaredInput *input;
     uint32_t n_inputs;
-    const NstDeclaredParts *parts;
-    uint32_t n_parts;
     /* Set to the paths of the files of external data that were read [owned by arena]; may be NULL. */
     const char *const **external;
     uint32_t *n_external;
@@ -60,9 +52,13 @@ typedef struct NstImportOptions {
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
                           NstGraph **graph) NST_MUST_CHECK;
 
-/* The tensor of a TensorProto, in each of its encodings.  name: for messages.
- * Owns: arena, or borrowed from bytes.  Errors: NST_E_PARSE, NST_E_MODEL, NST_E_UNSUPPORTED (strings, external data). */
-NstStatus nst_import_tensor(NstCtx *ctx, NstArena *arena, const char *name, const void *bytes, size_t n,
-                            NstTensorValue *value) NST_MUST_CHECK;
+/* A value that stands alone, as ONNX test data have them: a TensorProto in each of its encodings, or where type says so
+ * ("seq(..", "optional(..": include/nestor/inspect.h) the elements of a SequenceProto or OptionalProto: at most room, *count of
+ * them.  strings: what strings become handles of, NULL: they are refused.  name: for messages.
+ * Owns: arena, or borrowed from bytes.  Errors: NST_E_PARSE, NST_E_MODEL, NST_E_UNSUPPORTED (strings, external data),
+ * NST_E_LIMIT (more elements). */
+NstStatus nst_import_values(NstCtx *ctx, NstArena *arena, NstStrings *strings, const char *name, const char *type,
+                            const void *bytes, size_t n, NstTensorValue *value, uint32_t room,
+                            uint32_t *count) NST_MUST_CHECK;
 
 #endif

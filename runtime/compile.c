@@ -14,6 +14,8 @@ typedef struct Call {
     const NstTensor *inputs;
     NstTensor *outputs;
     uint32_t n_inputs, n_outputs;
+    const char *type; /* of a value to read, and how many tensors it has */
+    uint32_t *count;
 } Call;
 
 static NstStatus call_guarded(Call *call, NstStatus (*body)(NstCtx *ctx, void *arg))
@@ -192,20 +194,26 @@ static NstStatus table_interpret(const NstCompileRequest *request, const NstTens
     return status;
 }
 
-static NstStatus tensor_body(NstCtx *ctx, void *arg)
+static NstStatus values_body(NstCtx *ctx, void *arg)
 {
     Call *call = arg;
     const NstCompileRequest *request = call->request;
-    NstTensorValue value;
-    NST_TRY(nst_import_tensor(ctx, ctx->arena, request->name, request->bytes, request->size, &value));
-    return interpret_output(ctx, &value, call->outputs);
+    NstTensorValue *value = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
+    NST_TRY(nst_import_values(ctx, ctx->arena, NULL, request->name, call->type, request->bytes, request->size, value,
+                              call->n_outputs, call->count));
+    for (uint32_t k = 0; k < *call->count; k++) NST_TRY(interpret_output(ctx, &value[k], &call->outputs[k]));
+    return NST_OK;
 }
 
-static NstStatus table_tensor(const NstCompileRequest *request, NstTensor *tensor)
+static NstStatus table_values(const NstCompileRequest *request, const char *type, NstTensor *tensors, uint32_t room,
+                              uint32_t *n)
 {
-    Call call = {.request = request, .outputs = tensor, .n_outputs = 1};
-    *tensor = (NstTensor){0};
-    return call_guarded(&call, tensor_body);
+    Call call = {.request = request, .outputs = tensors, .n_outputs = room, .type = type, .count = n};
+    for (uint32_t k = 0; k < room; k++) tensors[k] = (NstTensor){0};
+    *n = 0;
+    NstStatus status = call_guarded(&call, values_body);
+    for (uint32_t k = 0; k < room && status != NST_OK; k++) nst_tensor_release(&tensors[k]);
+    return status;
 }
 
 static NstStatus operators_body(NstCtx *ctx, void *arg)
@@ -230,7 +238,7 @@ const NstCompilerTable nst_compiler_table = {.abi = NST_COMPILER_ABI,
                                              .dump = table_dump,
                                              .optimise = table_optimise,
                                              .interpret = table_interpret,
-                                             .tensor = table_tensor,
+                                             .values = table_values,
                                              .inspect = nst_compile_inspect,
                                              .inspect_free = nst_compile_inspect_free,
                                              .operators = table_operators};

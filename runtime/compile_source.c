@@ -113,6 +113,8 @@ static NstStatus bind_shapes(NstCompile *c)
     const NstRegion *top = nst_graph_region(c->graph, NST_GRAPH_REGION);
     for (uint32_t s = 0; s < options->n_shapes; s++) {
         uint32_t k = 0;
+        size_t n = strlen(options->shapes[s].name);
+        if (n > 2 && strcmp(options->shapes[s].name + n - 2, "[]") == 0) continue; /* a sequence without elements */
         while (k < top->params.n &&
                strcmp(nst_value_node(c->graph, top->params.at[k])->attr.param.name, options->shapes[s].name) != 0)
             k++;

@@ -10,7 +10,7 @@
 #include "nestor/session.h"
 #include "runtime/cache.h"
 
-#define NST_COMPILER_ABI 3
+#define NST_COMPILER_ABI 4
 
 /* Where compiled kernels are kept: libnestor's cache. */
 typedef struct NstKernelStore {
@@ -54,8 +54,9 @@ typedef struct NstCompilerTable {
     /* The reference interpreter: inputs and outputs in the order of the plan; outputs are given memory (`owned`). */
     NstStatus (*interpret)(const NstCompileRequest *request, const NstTensor *inputs, uint32_t n_inputs,
                            NstTensor *outputs, uint32_t n_outputs);
-    /* The tensor of a TensorProto: request->bytes; it is given memory (`owned`). */
-    NstStatus (*tensor)(const NstCompileRequest *request, NstTensor *tensor);
+    /* The tensors of a value of a type (nst_values_read_onnx): request->bytes; they are given memory (`owned`). */
+    NstStatus (*values)(const NstCompileRequest *request, const char *type, NstTensor *tensors, uint32_t room,
+                        uint32_t *n);
     /* What the model declares; ended with inspect_free. */
     NstStatus (*inspect)(const NstCompileRequest *request, const NstModelInfo **info);
     void (*inspect_free)(const NstModelInfo *info);

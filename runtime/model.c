@@ -200,9 +200,18 @@ NstStatus nst_text_optimise(NstEngine *engine, const char *name, const char *sou
 
 NstStatus nst_tensor_read_onnx(NstEngine *engine, const char *name, const void *bytes, size_t size, NstTensor *tensor)
 {
-    if (!engine || !name || (!bytes && size != 0) || !tensor)
-        return nst_report(NST_E_INVALID, "nst_tensor_read_onnx: NULL is given");
+    uint32_t n;
+    if (!tensor) return nst_report(NST_E_INVALID, "nst_tensor_read_onnx: NULL is given");
     *tensor = (NstTensor){0};
+    return nst_values_read_onnx(engine, name, "", bytes, size, tensor, 1, &n);
+}
+
+NstStatus nst_values_read_onnx(NstEngine *engine, const char *name, const char *type, const void *bytes, size_t size,
+                               NstTensor *tensors, uint32_t room, uint32_t *n)
+{
+    if (!engine || !name || !type || (!bytes && size != 0) || (!tensors && room != 0) || !n)
+        return nst_report(NST_E_INVALID, "nst_values_read_onnx: NULL is given");
+    *n = 0;
     const NstCompilerTable *table;
     NST_TRY(nst_engine_compiler(engine, &table));
     char error[NST_ERROR_TEXT] = "";
@@ -215,7 +224,7 @@ NstStatus nst_tensor_read_onnx(NstEngine *engine, const char *name, const void *
                                  .threads = 1,
                                  .error = error,
                                  .error_bytes = sizeof error};
-    NstStatus status = table->tensor(&request, tensor);
+    NstStatus status = table->values(&request, type, tensors, room, n);
     return status == NST_OK ? status : nst_report(status, "%s", error);
 }
 

@@ -1,11 +1,12 @@
 /* test.c: nestor test: folders of ONNX test data through the engine.
  *
  * A folder with model.onnx is a case; test_data_set_N/input_K.pb and output_K.pb beside it are its inputs and outputs, by
- * position.  All cases run in this process on one engine, each data set by a session of its own. */
+ * position; a sequence or optional is declared by the elements the data have.  All cases run in this process on one engine, each data set by a session of its own. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "nestor/inspect.h"
 #include "tools/compare.h"
 #include "tools/tool.h"
 
@@ -14,6 +15,7 @@
 #define MAX_VALUES  256               /* inputs of a data set */
 #define VALUE_BYTES 4096 /* inputs up to this size may decide about a graph's structure: they are offered as values */
 #define PATH_BYTES  4096
+#define NAME_BYTES  256 /* of an input, with the number of an element */
 
 typedef enum Verdict { PASSED, FAILED, SKIPPED, N_VERDICTS } Verdict;
 
@@ -117,8 +119,12 @@ typedef struct DataSet {
     NstEngine *engine;
     Case *c;
     char folder[PATH_BYTES];
-    NstNamedTensor in[MAX_VALUES], out[MAX_VALUES];
-    uint32_t n_in, n_out;
+    const NstModelInfo *info;
+    NstNamedTensor in[MAX_VALUES], out[MAX_VALUES]; /* inputs by name */
+    NstInputShape element[MAX_VALUES];              /* declared: of inputs that are sequences or optionals */
+    char name[MAX_VALUES][NAME_BYTES];
+    NstTensor read[MAX_VALUES]; /* of a file */
+    uint32_t n_in, n_out, n_elements, n_names;
     NstSession *session;
 } DataSet;
 
@@ -140,11 +146,18 @@ static bool take_status(Case *c, NstStatus status, const char *what)
     return false;
 }
 
-/* A tensor of a .pb file: 0; 1 if there is no such file; 2 after a failure. */
-static int read_tensor(DataSet *set, const char *kind, uint32_t k, NstTensor *tensor)
+static bool has_elements(const NstModelPort *port)
+{
+    return strncmp(port->type, "seq(", 4) == 0 || strncmp(port->type, "optional(", 9) == 0;
+}
+
+/* The tensors of a .pb file: 0; 1 if there is no such file; 2 after a failure. */
+static int read_values(DataSet *set, const char *kind, uint32_t k, const char *type, NstTensor *tensors, uint32_t room,
+                       uint32_t *n)
 {
     char path[PATH_BYTES + 48], what[32];
     struct stat facts;
+    *n = 0;
     snprintf(what, sizeof what, "%s_%u", kind, k);
     snprintf(path, sizeof path, "%s/%s_%u.pb", set->folder, kind, k);
     FILE *file = stat(path, &facts) == 0 ? fopen(path, "rb") : NULL;
@@ -155,21 +168,52 @@ static int read_tensor(DataSet *set, const char *kind, uint32_t k, NstTensor *te
     fclose(file);
     bool good = read;
     if (read)
-        good = take_status(set->c, nst_tensor_read_onnx(set->engine, what, bytes, size, tensor), "");
+        good = take_status(set->c, nst_values_read_onnx(set->engine, what, type, bytes, size, tensors, room, n), "");
     else
         set_verdict(set->c, FAILED, what, "the file cannot be read");
     free(bytes);
     return good ? 0 : 2;
 }
 
+/* "s[3]"; element -1: "s[]". */
+static const char *element_name(DataSet *set, const char *name, int element)
+{
+    char number[16] = "", *text = set->name[set->n_names++];
+    if (element >= 0) snprintf(number, sizeof number, "%d", element);
+    snprintf(text, NAME_BYTES, "%.200s[%s]", name, number);
+    return text;
+}
+
+/* Names and declares the n elements of an input that were read. */
+static void declare_elements(DataSet *set, const char *name, uint32_t n)
+{
+    if (n == 0) set->element[set->n_elements++].name = element_name(set, name, -1);
+    for (uint32_t j = 0; j < n; j++) {
+        NstNamedTensor *own = &set->in[set->n_in + j];
+        NstInputShape *shape = &set->element[set->n_elements++];
+        own->name = shape->name = element_name(set, name, (int)j);
+        shape->rank = own->tensor.rank;
+        memcpy(shape->shape, own->tensor.shape, sizeof shape->shape);
+    }
+}
+
 static bool read_inputs(DataSet *set)
 {
-    for (set->n_in = 0; set->n_in < MAX_VALUES; set->n_in++) {
-        int result = read_tensor(set, "input", set->n_in, &set->in[set->n_in].tensor);
-        if (result != 0) return result == 1;
+    for (uint32_t k = 0; k < set->info->n_inputs; k++) {
+        const NstModelPort *port = &set->info->inputs[k];
+        uint32_t n, room = MAX_VALUES / 2 - set->n_in;
+        if (set->n_in + 1 >= MAX_VALUES / 2 || set->n_elements + 1 >= MAX_VALUES / 2) {
+            set_verdict(set->c, FAILED, "", "more inputs than this tool takes");
+            return false;
+        }
+        int result = read_values(set, "input", k, port->type, set->read, room, &n);
+        if (result == 1) set_verdict(set->c, FAILED, port->name, "the data have no such file");
+        if (result != 0) return false;
+        for (uint32_t j = 0; j < n; j++) set->in[set->n_in + j] = (NstNamedTensor){port->name, set->read[j]};
+        if (has_elements(port)) declare_elements(set, port->name, n);
+        set->n_in += n;
     }
-    set_verdict(set->c, FAILED, "", "more inputs than this tool takes");
-    return false;
+    return true;
 }
 
 /* Small inputs are offered as values: the session uses those that decide about the structure of the model. */
@@ -178,32 +222,59 @@ static NstStatus open_session(DataSet *set, NstModel *model, const ToolOptions *
     NstSessionOptions session = options->session;
     NstNamedTensor values[MAX_VALUES];
     session.values = values;
-    for (uint32_t k = 0; k < set->n_in && set->in[k].tensor.bytes <= VALUE_BYTES; k++)
-        values[session.n_values++] = (NstNamedTensor){NULL, set->in[k].tensor};
+    for (uint32_t k = 0; k < set->n_in; k++)
+        if (set->in[k].tensor.bytes <= VALUE_BYTES) values[session.n_values++] = set->in[k];
+    if (set->n_elements) {
+        session.shapes = set->element;
+        session.n_shapes = set->n_elements;
+    }
     return nst_session_new(model, &session, &set->session);
+}
+
+/* Outputs of the session that belong to output `port`, from `at` on: its own, or one for each element. */
+static uint32_t outputs_of(const DataSet *set, const NstModelPort *port, uint32_t at)
+{
+    uint32_t n = 0;
+    NstPort own;
+    size_t length = strlen(port->name);
+    if (!has_elements(port)) return at < set->n_out;
+    while (at + n < set->n_out && nst_session_output(set->session, at + n, &own) == NST_OK) {
+        char number[16];
+        snprintf(number, sizeof number, "[%u]", n);
+        if (strncmp(own.name, port->name, length) != 0 || strcmp(own.name + length, number) != 0) break;
+        n++;
+    }
+    return n;
 }
 
 static void compare_outputs(DataSet *set)
 {
-    for (uint32_t k = 0; k < set->n_out; k++) {
-        NstTensor expected;
+    uint32_t at = 0;
+    for (uint32_t k = 0; k < set->n_out; k++) set->c->hash = compare_hash(set->c->hash, &set->out[k].tensor);
+    for (uint32_t k = 0; k < set->info->n_outputs; k++) {
+        const NstModelPort *port = &set->info->outputs[k];
+        uint32_t given = outputs_of(set, port, at), n;
         char what[32], why[COMPARE_TEXT];
-        int read = read_tensor(set, "output", k, &expected);
+        int read = read_values(set, "output", k, port->type, set->read, MAX_VALUES, &n);
         snprintf(what, sizeof what, "output %u", k);
-        set->c->hash = compare_hash(set->c->hash, &set->out[k].tensor);
         if (read == 1) set_verdict(set->c, FAILED, what, "the data have no such file");
-        if (read != 0) continue;
-        if (!compare_tensors(&set->out[k].tensor, &expected, why)) set_verdict(set->c, FAILED, what, why);
-        nst_tensor_release(&expected);
+        if (read == 0 && n != given) {
+            snprintf(why, sizeof why, "%u elements, expected %u", given, n);
+            set_verdict(set->c, FAILED, what, why);
+        }
+        for (uint32_t j = 0; read == 0 && j < n && j < given; j++)
+            if (!compare_tensors(&set->out[at + j].tensor, &set->read[j], why)) set_verdict(set->c, FAILED, what, why);
+        for (uint32_t j = 0; j < n; j++) nst_tensor_release(&set->read[j]);
+        at += given;
     }
 }
 
 static void run_data_set(DataSet *set, NstModel *model, const ToolOptions *options)
 {
     Case *c = set->c;
+    if (!take_status(c, nst_model_info(model, &set->info), "")) return;
     bool read = read_inputs(set);
-    NstStatus opened = open_session(set, model, options);
-    if (!read && opened == NST_E_UNSUPPORTED) c->verdict = PASSED; /* then the model is why, not its data */
+    NstStatus opened = read ? open_session(set, model, options) : NST_OK;
     if (!take_status(c, opened, "") || !read) return;
     uint32_t n_in = nst_session_input_count(set->session);
     set->n_out = nst_session_output_count(set->session);
@@ -221,6 +292,7 @@ static void run_data_set(DataSet *set, NstModel *model, const ToolOptions *optio
 static void end_data_set(DataSet *set)
 {
     nst_session_free(set->session);
+    nst_model_info_free(set->info);
     for (uint32_t k = 0; k < MAX_VALUES; k++) {
         nst_tensor_release(&set->in[k].tensor);
         nst_tensor_release(&set->out[k].tensor);

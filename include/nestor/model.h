@@ -54,6 +54,13 @@ NST_API void nst_text_free(char *text);
 NST_API NstStatus nst_tensor_read_onnx(NstEngine *engine, const char *name, const void *bytes, size_t size,
                                        NstTensor *tensor) NST_MUST_CHECK;
 
+/* The tensors of a value that ONNX stores beside a model (files .pb of test data).  type: as nst_model_info gives it: of
+ * "seq(f32)" the elements, of "optional(f32)" none or one, of "optional(seq(f32))" the elements of what is there, else the
+ * tensor.  At most room are written, *n says how many; each is ended with nst_tensor_release.
+ * Errors: as nst_tensor_read_onnx; NST_E_LIMIT if there are more. */
+NST_API NstStatus nst_values_read_onnx(NstEngine *engine, const char *name, const char *type, const void *bytes,
+                                       size_t size, NstTensor *tensors, uint32_t room, uint32_t *n) NST_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

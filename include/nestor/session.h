@@ -15,7 +15,10 @@ extern "C" {
 
 typedef struct NstSession NstSession;
 
-/* The shape an input will have in every run: sizes < 0 stay open. */
+/* The shape an input will have in every run: sizes < 0 stay open.
+ * An input "s" that is a sequence or an optional must be declared by its elements: "s[0]", "s[1]" and so on are inputs of
+ * the session then; "s[]" declares that it has none (an optional sequence: that there is none).  An output "t" that is one
+ * becomes outputs "t[0]", "t[1]".. of the session. */
 typedef struct NstInputShape {
     const char *name;
     int32_t rank;

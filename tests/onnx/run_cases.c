@@ -33,7 +33,7 @@ static const char *known_text = "";
 
 /* --- files ----------------------------------------------------------------------------------------------------- */
 
-/* What a .pb file holds: a tensor, or the elements of a sequence or optional (n = -1: an empty optional). */
+/* What a .pb file holds: a tensor, or the elements of a sequence or optional. */
 typedef struct FileValue {
     const char *name;
     bool is_parts;
@@ -41,52 +41,24 @@ typedef struct FileValue {
     NstTensorValue at[MAX_VALUES];
 } FileValue;
 
-static NstStatus convert_tensor(NstCtx *ctx, NstOnnxModel *model, const Onnx__TensorProto *proto, const char *path,
-                                NstTensorValue *value)
-{
-    NstWeight w;
-    NST_TRY(nst_weight_read(ctx, model, proto, path, &w));
-    *value = (NstTensorValue){.dtype = w.dtype, .rank = w.rank, .bytes = w.bytes};
-    value->data = nst_copy(ctx->arena, w.data, w.bytes);
-    memcpy(value->shape, w.shape, sizeof w.shape);
-    return NST_OK;
-}
-
-static NstStatus convert_sequence(NstCtx *ctx, NstOnnxModel *model, const Onnx__SequenceProto *proto, const char *path,
-                                  FileValue *value)
-{
-    NST_CHECK(ctx, proto->n_tensor_values <= MAX_VALUES, NST_E_UNSUPPORTED, "%s: many elements", path);
-    value->n = (int)proto->n_tensor_values;
-    for (int k = 0; k < value->n; k++)
-        NST_TRY(convert_tensor(ctx, model, proto->tensor_values[k], path, &value->at[k]));
-    return NST_OK;
-}
-
 /* Reads a file as the type of a graph's input or output says.  *found: whether there is such a file. */
 static NstStatus read_value(NstCtx *ctx, const char *path, const Onnx__ValueInfoProto *info, FileValue *value,
                             bool *found)
 {
     char *bytes;
-    size_t n;
-    ProtobufCMessage *message;
+    size_t size;
+    uint32_t n;
     bool optional = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
     bool sequence = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
-    *value = (FileValue){.name = info->name, .is_parts = optional || sequence, .n = 1};
-    *found = nst_os_read_file(ctx, ctx->arena, path, MAX_FILE, &bytes, &n) == NST_OK;
+    *value = (FileValue){.name = info->name, .is_parts = optional || sequence};
+    *found = nst_os_read_file(ctx, ctx->arena, path, MAX_FILE, &bytes, &size) == NST_OK;
     if (!*found) return nst_ctx_clear(ctx), NST_OK;
-    NstOnnxModel model = {.arena = ctx->arena, .bytes = (unsigned char *)bytes, .n = n, .strings = strings};
-    const ProtobufCMessageDescriptor *kind = optional   ? &onnx__optional_proto__descriptor
-                                             : sequence ? &onnx__sequence_proto__descriptor
-                                                        : &onnx__tensor_proto__descriptor;
-    NST_TRY(nst_wire_unpack(ctx, ctx->arena, kind, "value", bytes, n, &message));
-    if (sequence) return convert_sequence(ctx, &model, (Onnx__SequenceProto *)message, path, value);
-    if (!optional) return convert_tensor(ctx, &model, (Onnx__TensorProto *)message, path, &value->at[0]);
-    const Onnx__OptionalProto *o = (Onnx__OptionalProto *)message;
-    if (o->sequence_value) return convert_sequence(ctx, &model, o->sequence_value, path, value);
-    const Onnx__TypeProto *item = info->type->optional_type->elem_type;
-    value->n = item && item->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? -1 : 0;
-    if (o->tensor_value) NST_TRY(convert_tensor(ctx, &model, o->tensor_value, path, &value->at[0]));
-    value->n += o->tensor_value != NULL;
+    NST_TRY(nst_import_values(ctx, ctx->arena, strings, path,
+                              optional   ? "optional("
+                              : sequence ? "seq("
+                                         : "",
+                              bytes, size, value->at, MAX_VALUES, &n));
+    value->n = (int)n;
     return NST_OK;
 }
 
@@ -172,14 +144,18 @@ static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size
                              NstGraph **graph)
 {
     NstFixedInput fixed[8];
-    NstDeclaredParts parts[MAX_VALUES];
+    NstDeclaredInput declared[4 * MAX_VALUES];
     const char *needs;
-    NstImportOptions options = {.folder = c->path, .fixed = fixed, .needs = &needs, .parts = parts, .strings = strings};
+    NstImportOptions options = {
+        .folder = c->path, .fixed = fixed, .needs = &needs, .input = declared, .strings = strings};
     for (int k = 0; k < n_in; k++) {
         if (!in[k].is_parts) continue;
-        NstDeclaredInput *element = NST_NEW_ARRAY(ctx->arena, NstDeclaredInput, MAX_VALUES);
-        for (int j = 0; j < in[k].n; j++) element[j] = (NstDeclaredInput){NULL, in[k].at[j].rank, in[k].at[j].shape};
-        parts[options.n_parts++] = (NstDeclaredParts){in[k].name, in[k].n, element};
+        NST_CHECK(ctx, options.n_inputs + (uint32_t)in[k].n < 4 * MAX_VALUES, NST_E_UNSUPPORTED, "many values");
+        for (int j = 0; j < in[k].n || (j == 0 && in[k].n == 0); j++) {
+            const char *number = in[k].n ? nst_format(ctx->arena, "%d", j) : "";
+            const char *own = nst_format(ctx->arena, "%s[%s]", in[k].name, number);
+            declared[options.n_inputs++] = (NstDeclaredInput){own, in[k].at[j].rank, in[k].at[j].shape};
+        }
     }
     for (;;) {
         NstStatus status = nst_import_onnx(ctx, ctx->arena, bytes, n, &options, graph);
@@ -224,7 +200,7 @@ static NstStatus run_data_set(NstCtx *ctx, Case *c, const char *bytes, size_t n,
     NST_TRY(read_values(ctx, c, set, g, false, wanted, &n_wanted));
     for (int k = 0; k < n_wanted; k++) {
         uint32_t count = results_of(ctx, graph, &wanted[k], at);
-        int elements = wanted[k].n < 0 ? 0 : wanted[k].n;
+        int elements = wanted[k].n;
         if (count != (uint32_t)elements) {
             snprintf(c->why, NST_ERROR_TEXT, "output %d: %u elements, expected %d", k, count, elements);
             c->verdict = FAILED;

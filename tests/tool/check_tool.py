@@ -289,7 +289,7 @@ class Tool(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         lines = done.stdout.splitlines()
         self.assertEqual(lines[:4], [
-            "failed few: the model has 2 inputs, the data 1",
+            "failed few: i: the data have no such file",
             "failed half: output 0: 1 of 3 elements differ, the first at 1: 3, expected 3.00999999, 41943 ulp",
             "failed shape: output 0: is f32[3], expected f32[1x3]",
             lines[3]])

@@ -217,9 +217,10 @@ Test(import_sequence, inputs_must_be_declared)
     cr_expect_eq(import(&m, NULL, &graph), NST_E_UNSUPPORTED);
     cr_expect(strstr(ctx.error, "input 's': a sequence or optional, whose elements must be declared"), "%s", ctx.error);
     int64_t two = 2, one = 1;
-    NstDeclaredInput elements[] = {{NULL, 1, &two}, {NULL, 1, &one}};
-    NstDeclaredParts parts = {"s", 2, elements};
-    NstImportOptions options = {.parts = &parts, .n_parts = 1};
+    NstDeclaredInput elements[] = {{"s[0]", 1, &two}, {"s[1]", 1, &one}, {"s[]", 0, NULL}};
+    NstImportOptions options = {.input = elements, .n_inputs = 3};
+    cr_expect_eq(import(&m, &options, &graph), NST_E_INVALID, "both with and without elements");
+    options.n_inputs = 2;
     cr_assert_eq(import(&m, &options, &graph), NST_OK, "%s", ctx.error);
     float a[] = {1, 2}, b[] = {3};
     NstTensorValue in[] = {f32_vector(a, 2), f32_vector(b, 1)}, out;

@@ -536,3 +536,51 @@ Test(session, refuses_strings_by_name)
     cr_expect(strstr(nst_error_text(), "value 'words': string tensors are not supported"), "%s", nst_error_text());
     nst_ctx_dispose(&ctx);
 }
+
+/* A sequence that is an input is declared by its elements, which are inputs then; one that is an output likewise. */
+Test(session, elements_of_sequences_are_inputs_and_outputs)
+{
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    OnnxModel m = onnx_model(ctx.arena);
+    static const int64_t any[] = {-1, INT64_MIN}, none[] = {INT64_MIN};
+    NstText part[4];
+    for (int k = 0; k < 4; k++) nst_text_init(&part[k], ctx.arena);
+    pb_int(&part[0], 1, 1); /* seq(f32) */
+    pb_message(&part[1], 1, &part[0]);
+    pb_message(&part[2], 1, &part[1]);
+    pb_message(&part[3], 4, &part[2]);
+    for (unsigned k = 0; k < 2; k++) {
+        NstText info;
+        nst_text_init(&info, ctx.arena);
+        pb_text(&info, 1, k == 0 ? "s" : "t");
+        pb_message(&info, 2, &part[3]);
+        pb_message(&m.graph, 11 + k, &info);
+    }
+    onnx_input(&m, "x", 1, any);
+    onnx_ints(&m, "first", none, (int64_t[]){0}, 1);
+    onnx_node(&m, "SequenceInsert", "i", "s x first", "t", NULL);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "m", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+    cr_assert_eq(nst_session_new(model, NULL, &session), NST_E_UNSUPPORTED);
+    cr_assert(strstr(nst_error_text(), "input 's': a sequence or optional, whose elements must be declared"), "%s",
+              nst_error_text());
+    float x[2] = {1, 2}, s[3] = {3, 4, 5};
+    NstNamedTensor in[2] = {{"x", {.dtype = NST_F32, .rank = 1, .shape = {2}, .data = x, .bytes = 8}},
+                            {"s[0]", {.dtype = NST_F32, .rank = 1, .shape = {3}, .data = s, .bytes = 12}}};
+    for (uint32_t n = 0; n < 2; n++) { /* elements of s */
+        NstInputShape shape = {.name = n ? "s[0]" : "s[]", .rank = (int32_t)n, .shape = {3}};
+        NstSessionOptions options = {.shapes = &shape, .n_shapes = 1};
+        cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(nst_session_input_count(session), 1 + n);
+        cr_assert_eq(nst_session_output_count(session), 1 + n);
+        NstNamedTensor out[2] = {{.name = "t[0]"}, {.name = "t[1]"}};
+        cr_assert_eq(nst_session_run(session, in, 1 + n, out, 1 + n, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert(out[0].tensor.shape[0] == 2 && ((float *)out[0].tensor.data)[1] == 2);
+        cr_assert(n == 0 || (out[1].tensor.shape[0] == 3 && ((float *)out[1].tensor.data)[2] == 5));
+        for (uint32_t k = 0; k <= n; k++) nst_tensor_release(&out[k].tensor);
+        nst_session_free(session);
+        session = NULL;
+    }
+    nst_ctx_dispose(&ctx);
+}
