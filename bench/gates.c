@@ -2,6 +2,7 @@
 #include "bench/gates.h"
 
 #include <string.h>
+#include "ir/base/os.h"
 
 void nst_gates_add(NstGates *g, NstGateRow row)
 {
@@ -98,6 +99,32 @@ static const char *verdict(const NstGateRow *row, double measured)
     return met ? "met" : "**unmet**";
 }
 
+NstStatus nst_gates_read_known(NstCtx *ctx, NstGates *g, const char *path)
+{
+    char *bytes;
+    size_t n;
+    NST_TRY(nst_os_read_file(ctx, g->ctx.arena, path, 1 << 20, &bytes, &n));
+    for (char *line = bytes, *end = bytes + n, *next; line < end; line = next) {
+        char *stop = memchr(line, '\n', (size_t)(end - line)), *tab;
+        NST_CHECK(ctx, stop, NST_E_PARSE, "%s: the last line has no end", path);
+        next = stop + 1;
+        *stop = '\0';
+        if (*line == '#' || line == stop) continue;
+        tab = strchr(line, '\t');
+        NST_CHECK(ctx, tab && tab > line && tab[1], NST_E_PARSE, "%s: '%s' is not a name, a tab and why", path, line);
+        *tab = '\0';
+        nst_vec_push(g->ctx.arena, &g->known, line);
+    }
+    return NST_OK;
+}
+
+static bool is_known(const NstGates *g, const char *name)
+{
+    for (uint32_t k = 0; k < g->known.n; k++)
+        if (strcmp(g->known.at[k], name) == 0) return true;
+    return false;
+}
+
 static bool print_row(const NstGates *g, const NstGateRow *row, NstText *text)
 {
     double measured = row->measured;
@@ -114,8 +141,9 @@ static bool print_row(const NstGates *g, const NstGateRow *row, NstText *text)
         print_number(text, row->required, row->unit);
     }
     const char *word = verdict(row, measured);
-    nst_text_add(text, " | %s | %s |\n", word, row->note ? row->note : "");
-    return strcmp(word, "**unmet**") == 0;
+    bool unmet = strcmp(word, "**unmet**") == 0, known = unmet && is_known(g, row->name);
+    nst_text_add(text, " | %s%s | %s |\n", word, known ? " (known)" : "", row->note ? row->note : "");
+    return unmet && !known;
 }
 
 int nst_gates_print(const NstGates *g, FILE *file)
