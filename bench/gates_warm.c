@@ -69,7 +69,8 @@ static NstStatus measure_in(NstCtx *ctx, NstGates *g, char *folder)
 
 static NstStatus measure(NstCtx *ctx, void *arg)
 {
-    char folder[] = "/tmp/nestor-gates-XXXXXX";
+    const char *base = getenv("TMPDIR");
+    char *folder = nst_format(ctx->arena, "%s/nestor-gates-XXXXXX", base && *base ? base : "/tmp");
     NST_CHECK(ctx, mkdtemp(folder), NST_E_IO, "no temporary folder can be made");
     NstStatus status = measure_in(ctx, arg, folder);
     char text[8], *words[] = {"/bin/rm", "-rf", folder, NULL};

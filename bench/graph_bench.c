@@ -46,9 +46,13 @@ static void run_all(void *arg)
     for (uint32_t k = 0; k < p->n; k++) run_one(&p->kernel[k]);
 }
 
-static NstStatus compile(NstCtx *ctx, const NstKernel *kernel, const NstTarget *target, Runnable *r)
+static NstStatus compile(NstCtx *ctx, const NstScheduled *scheduled, const NstTarget *target, Runnable *r)
 {
+    const NstKernel *kernel = scheduled->kernel;
     NstCode code;
+    int64_t *dims = NST_NEW_ARRAY(ctx->arena, int64_t, kernel->params.n);
+    for (uint32_t k = 0; k < kernel->params.n; k++)
+        NST_TRY(nst_dim_eval(ctx, kernel->dims, scheduled->size[k], NULL, 0, &dims[k]));
     NstCodegenOptions options = {0};
     int64_t start = nst_os_now_ns();
     NST_TRY(nst_codegen_compile(ctx, ctx->arena, &kernel, 1, target, &options, &code));
@@ -56,13 +60,13 @@ static NstStatus compile(NstCtx *ctx, const NstKernel *kernel, const NstTarget *
     NstMapping *map = NST_NEW(ctx->arena, NstMapping);
     NST_TRY(nst_os_map_code(ctx, code.bytes, code.size, map));
     int64_t scratch, shared;
-    NST_TRY(nst_kernel_code_memory(ctx, &code.kernel[0], NULL, &scratch, &shared));
+    NST_TRY(nst_kernel_code_memory(ctx, &code.kernel[0], dims, &scratch, &shared));
     union {
         const unsigned char *at;
         NstKernelFn fn;
     } entry = {.at = map->at + code.kernel[0].entry};
     r->fn = entry.fn;
-    r->args = (NstKernelArgs){.threads = 1, .helpers = &nst_helpers};
+    r->args = (NstKernelArgs){.dims = dims, .threads = 1, .helpers = &nst_helpers};
     r->args.scratch = nst_alloc_aligned(ctx->arena, (size_t)scratch + 64, 64);
     r->args.shared = nst_alloc_aligned(ctx->arena, (size_t)shared + 64, 64);
     r->args.error = NST_NEW(ctx->arena, NstErrorSlot);
@@ -95,12 +99,13 @@ static NstStatus load(NstCtx *ctx, NstModule *module, const Options *o, const Ns
     for (uint32_t k = 0; k < list->n; k++) {
         const NstScheduled *s = &list->at[k];
         NstText text;
+        NST_CHECK(ctx, s->kernel, NST_E_UNSUPPORTED, "step '%s' is no kernel", s->group->name);
         nst_text_init(&text, ctx->arena);
         if (o->print) nst_kernel_print(&text, s->kernel);
         if (o->assembly) NST_TRY(nst_codegen_assembly_text(ctx, s->kernel, target, &(NstCodegenOptions){0}, &text));
         printf("%s", nst_text_get(&text));
         NST_TRY(nst_kernel_verify(ctx, s->kernel));
-        NST_TRY(compile(ctx, s->kernel, target, &program->kernel[k]));
+        NST_TRY(compile(ctx, s, target, &program->kernel[k]));
         void **args = NST_NEW_ARRAY(ctx->arena, void *, s->n_args);
         for (uint32_t a = 0; a < s->n_args; a++) {
             NST_TRY(data_of(ctx, module, s->arg[a], data, traffic));

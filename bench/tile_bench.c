@@ -1,6 +1,5 @@
-/* tile_bench.c: times one register-tiled nest against the FMA peak of the same run, or the kernels of a graph.
+/* tile_bench.c: times one register-tiled nest against the FMA peak of the same run.  (Graphs: graph_bench.)
  *
- * tile_bench FILE.nsg: one thread, each kernel and all of them in order.
  * tile_bench FILE.nsl [--schedule "tile ..."] [--target NAME] [--no-pack] [--asm] [--simplify] [--print]
  * FILE.nsl holds one plain nest; arguments are filled with small values.  Prints GFLOP/s (two operations an innermost
  * step), the share of the peak, the schedule and the compile time. */
@@ -55,8 +54,8 @@ static NstStatus prepare(NstCtx *ctx, const NstKernel *kernel, const NstTarget *
     return NST_OK;
 }
 
-/* Memory for a kernel's arguments; those in `given` (by module buffer) are shared, others made and remembered there. */
-static NstStatus arguments(NstCtx *ctx, const NstKernel *kernel, const NstBuf *arg, void **given, void ***data)
+/* Memory for the kernel's arguments. */
+static NstStatus arguments(NstCtx *ctx, const NstKernel *kernel, void ***data)
 {
     *data = NST_NEW_ARRAY(ctx->arena, void *, kernel->n_args);
     for (uint32_t k = 0; k < kernel->n_args; k++) {
@@ -64,12 +63,9 @@ static NstStatus arguments(NstCtx *ctx, const NstKernel *kernel, const NstBuf *a
         int64_t elements = 0;
         NST_TRY(nst_dim_eval(ctx, kernel->dims, buffer->layout.elements, NULL, 0, &elements));
         size_t bytes = (size_t)elements * (size_t)nst_dtype_info(buffer->dtype)->bytes;
-        if (!given[arg[k].i]) {
-            given[arg[k].i] = nst_alloc_aligned(ctx->arena, bytes + 4096, 4096);
-            for (size_t b = 0; b + 4 <= bytes && buffer->dtype == NST_F32; b += 4)
-                ((float *)given[arg[k].i])[b / 4] = (float)((b / 4) % 13) * 0.125f - 0.75f;
-        }
-        (*data)[k] = given[arg[k].i];
+        (*data)[k] = nst_alloc_aligned(ctx->arena, bytes + 4096, 4096);
+        for (size_t b = 0; b + 4 <= bytes && buffer->dtype == NST_F32; b += 4)
+            ((float *)(*data)[k])[b / 4] = (float)((b / 4) % 13) * 0.125f - 0.75f;
     }
     return NST_OK;
 }
@@ -114,82 +110,6 @@ static NstStatus measure(NstCtx *ctx, Runnable *r, double work, const NstTarget 
     return NST_OK;
 }
 
-/* --- whole graphs -------------------------------------------------------------------------------------------- */
-
-typedef struct Sequence {
-    Runnable *at;
-    uint32_t n;
-} Sequence;
-
-static void run_sequence(void *arg)
-{
-    Sequence *s = arg;
-    for (uint32_t k = 0; k < s->n; k++) run_once(&s->at[k]);
-}
-
-static NstStatus prepare_list(NstCtx *ctx, const NstScheduledList *list, const Options *o, const NstTarget *target,
-                              void **given, Sequence *s)
-{
-    s->n = list->n;
-    s->at = NST_NEW_ARRAY(ctx->arena, Runnable, list->n);
-    for (uint32_t k = 0; k < list->n; k++) {
-        NstText out;
-        nst_text_init(&out, ctx->arena);
-        if (o->print) nst_kernel_print(&out, list->at[k].kernel);
-        if (o->assembly)
-            NST_TRY(nst_codegen_assembly_text(ctx, list->at[k].kernel, target, &(NstCodegenOptions){0}, &out));
-        printf("%s", nst_text_get(&out));
-        NST_TRY(nst_kernel_verify(ctx, list->at[k].kernel));
-        void **data;
-        NST_TRY(arguments(ctx, list->at[k].kernel, list->at[k].arg, given, &data));
-        NST_TRY(prepare(ctx, list->at[k].kernel, target, data, &s->at[k]));
-    }
-    return NST_OK;
-}
-
-/* Every kernel by itself, then all in order. */
-static NstStatus measure_sequence(NstCtx *ctx, Sequence *s)
-{
-    NstBenchCase cases[NST_BENCH_MAX_CASES] = {{.name = "all", .run = run_sequence, .arg = s, .work = 1}};
-    int n = 1;
-    for (uint32_t k = 0; k < s->n && n < NST_BENCH_MAX_CASES; k++)
-        cases[n++] = (NstBenchCase){.name = "kernel", .run = run_once, .arg = &s->at[k], .work = 1};
-    NstBench bench;
-    NST_TRY(nst_bench_run(ctx, cases, n, NST_BENCH_DEFAULT, &bench));
-    for (int k = 0; k < n; k++)
-        printf("  %s %d: best %.2f us, median %.2f us\n", cases[k].name, k, bench.times[k].best / 1e3,
-               bench.times[k].median / 1e3);
-    nst_bench_dispose(&bench);
-    return NST_OK;
-}
-
-static NstStatus bench_graph(NstCtx *ctx, const Options *o, const char *text, size_t size)
-{
-    NstTarget target;
-    NstGraph *graph;
-    NstModule *module;
-    NstScheduledList run, prepack;
-    NST_TRY(nst_target_parse(ctx, o->target, &target));
-    NST_TRY(nst_graph_parse(ctx, ctx->arena, text, size, &graph));
-    NST_TRY(nst_lower_graph(ctx, ctx->arena, graph, &target, NULL, &module));
-    NST_TRY(nst_schedule_module(ctx, module, NULL, &run, &prepack));
-    void **given = NST_NEW_ARRAY(ctx->arena, void *, module->buffers.n);
-    for (uint32_t k = 1; k < module->buffers.n; k++)
-        if (module->buffers.at[k].role == NST_ROLE_CONST)
-            given[k] = nst_copy(ctx->arena, module->consts.at[module->buffers.at[k].index].data,
-                                module->consts.at[module->buffers.at[k].index].bytes);
-    Sequence before, all;
-    int64_t start = nst_os_now_ns();
-    NST_TRY(prepare_list(ctx, &prepack, o, &target, given, &before));
-    NST_TRY(prepare_list(ctx, &run, o, &target, given, &all));
-    printf("%s: %u kernels, %u before the run, compiled in %.1f ms\n", o->file, run.n, prepack.n,
-           (double)(nst_os_now_ns() - start) / 1e6);
-    run_sequence(&before);
-    return measure_sequence(ctx, &all);
-}
-
-/* --- one nest ------------------------------------------------------------------------------------------------ */
-
 static NstStatus bench_file(NstCtx *ctx, void *arg)
 {
     const Options *o = arg;
@@ -198,7 +118,6 @@ static NstStatus bench_file(NstCtx *ctx, void *arg)
     size_t size;
     NST_TRY(nst_target_parse(ctx, o->target, &target));
     NST_TRY(nst_os_read_file(ctx, ctx->arena, o->file, 1 << 20, &text, &size));
-    if (strstr(o->file, ".nsg")) return bench_graph(ctx, o, text, size);
     NstKernel *plain, *kernel;
     NstModule *module;
     NST_TRY(nst_kernel_parse(ctx, ctx->arena, text, size, &plain));
@@ -215,8 +134,8 @@ static NstStatus bench_file(NstCtx *ctx, void *arg)
     if (o->print) nst_kernel_print(&out, kernel);
     if (o->assembly) NST_TRY(nst_codegen_assembly_text(ctx, kernel, &target, &(NstCodegenOptions){0}, &out));
     printf("%s: %s", o->file, nst_text_get(&out));
-    void **given = NST_NEW_ARRAY(ctx->arena, void *, module->buffers.n), **data;
-    NST_TRY(arguments(ctx, kernel, arg_buffer, given, &data));
+    void **data;
+    NST_TRY(arguments(ctx, kernel, &data));
     Runnable r;
     int64_t start = nst_os_now_ns();
     NST_TRY(prepare(ctx, kernel, &target, data, &r));

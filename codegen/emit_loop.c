@@ -33,21 +33,6 @@ bool nst_emit_has_parallel(const NstBlock *block)
     return false;
 }
 
-static bool has_inner_loop(const NstBlock *block)
-{
-    for (uint32_t k = 0; k < block->n; k++) {
-        const NstStmt *stmt = block->at[k];
-        if (stmt->kind == NST_STMT_WHILE) return true;
-        if (stmt->kind == NST_STMT_IF &&
-            (has_inner_loop(&stmt->u.branch.then) || has_inner_loop(&stmt->u.branch.otherwise)))
-            return true;
-        if (stmt->kind != NST_STMT_FOR) continue;
-        NstForKind kind = stmt->u.loop.kind;
-        if (kind == NST_FOR_SERIAL || kind == NST_FOR_PARALLEL || has_inner_loop(&stmt->u.loop.body)) return true;
-    }
-    return false;
-}
-
 /* --- cancel ------------------------------------------------------------------------------------------------------- */
 
 static double trips_of(NstEmit *e, const NstFor *loop)
@@ -178,7 +163,7 @@ static void counted_loop(NstEmit *e, const NstFor *loop, NstSym var, NstDim begi
     scope->var = var;
     scope->begin = begin;
     scope->step = loop->step;
-    scope->has_cursors = !has_inner_loop(&loop->body);
+    scope->has_cursors = !nst_block_has_loop(&loop->body);
     scope->body = &loop->body;
     scope->is_sure = !guarded;
     LLVMValueRef counter = LLVMBuildPhi(builder, e->llvm->i64, "");

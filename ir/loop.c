@@ -542,6 +542,21 @@ void nst_stmt_visit_exprs(NstStmt *stmt, void (*visit)(void *arg, NstExpr *e), v
     }
 }
 
+bool nst_block_has_loop(const NstBlock *block)
+{
+    for (uint32_t k = 0; k < block->n; k++) {
+        const NstStmt *stmt = block->at[k];
+        if (stmt->kind == NST_STMT_WHILE) return true;
+        if (stmt->kind == NST_STMT_IF &&
+            (nst_block_has_loop(&stmt->u.branch.then) || nst_block_has_loop(&stmt->u.branch.otherwise)))
+            return true;
+        if (stmt->kind != NST_STMT_FOR) continue;
+        NstForKind kind = stmt->u.loop.kind;
+        if (kind == NST_FOR_SERIAL || kind == NST_FOR_PARALLEL || nst_block_has_loop(&stmt->u.loop.body)) return true;
+    }
+    return false;
+}
+
 static void visit_block(NstBlock *block, void (*visit)(void *arg, NstStmt *stmt, int depth), void *arg, int depth)
 {
     for (uint32_t k = 0; k < block->n; k++) {

@@ -285,6 +285,8 @@ void nst_block_splice(NstKernel *kernel, NstBlock *block, uint32_t at, uint32_t 
 /* Visits the expressions that a statement itself evaluates, for reading or replacing: not those of the statements inside, not
  * merges and identities. */
 void nst_stmt_visit_exprs(NstStmt *stmt, void (*visit)(void *arg, NstExpr *e), void *arg);
+/* True if a loop that is one in the code too (serial, parallel, while) stands in the block, at any depth. */
+bool nst_block_has_loop(const NstBlock *block);
 /* Visits every statement, outer before inner, in order. */
 void nst_block_visit(NstBlock *block, void (*visit)(void *arg, NstStmt *stmt, int depth), void *arg);
 

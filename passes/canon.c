@@ -131,26 +131,11 @@ static NstDim rewrite_sum(Canon *c, uint32_t buffer, NstDim sum, bool offset)
 
 /* --- loops --------------------------------------------------------------------------------------------------- */
 
-static bool has_inner_loop(const NstBlock *block)
-{
-    for (uint32_t k = 0; k < block->n; k++) {
-        const NstStmt *stmt = block->at[k];
-        if (stmt->kind == NST_STMT_WHILE) return true;
-        if (stmt->kind == NST_STMT_IF &&
-            (has_inner_loop(&stmt->u.branch.then) || has_inner_loop(&stmt->u.branch.otherwise)))
-            return true;
-        if (stmt->kind != NST_STMT_FOR) continue;
-        NstForKind kind = stmt->u.loop.kind;
-        if (kind == NST_FOR_SERIAL || kind == NST_FOR_PARALLEL || has_inner_loop(&stmt->u.loop.body)) return true;
-    }
-    return false;
-}
-
 static Walk loop_walk(const NstFor *loop)
 {
     if (loop->kind == NST_FOR_VECTOR) return WALK_LANES;
     if (loop->kind == NST_FOR_UNROLL) return WALK_UNROLL;
-    return has_inner_loop(&loop->body) ? WALK_FAR : WALK_NEAR;
+    return nst_block_has_loop(&loop->body) ? WALK_FAR : WALK_NEAR;
 }
 
 static void look_at(void *arg, NstStmt *stmt, int depth)

@@ -14,14 +14,15 @@
 #include <unistd.h>
 #include "runtime/cache.h"
 
-static char root[64], folder[96], file[256];
+static char root[200], folder[240], file[400];
 static const char material[] = "material of an entry, of no particular length";
 static const char payload[] = "the payload: plan, code and weights";
 static NstCache *cache;
 
 static void begin(void)
 {
-    snprintf(root, sizeof root, "/tmp/nestor-cache-XXXXXX");
+    const char *base = getenv("TMPDIR");
+    snprintf(root, sizeof root, "%s/nestor-cache-XXXXXX", base && *base ? base : "/tmp");
     cr_assert_not_null(mkdtemp(root));
     snprintf(folder, sizeof folder, "%s/a/nestor", root);
     cr_assert_eq(nst_cache_new(folder, 1 << 20, &cache), NST_OK);
@@ -207,7 +208,7 @@ Test(cache, an_equal_hash_of_other_material_is_a_miss)
 
 Test(cache, links_are_not_followed)
 {
-    char away[300];
+    char away[240];
     store_one();
     snprintf(away, sizeof away, "%s/away", root);
     cr_assert_eq(rename(file, away), 0);
@@ -221,7 +222,7 @@ Test(cache, links_are_not_followed)
     cr_assert_eq(unlink(folder), 0);
     cr_assert_eq(rename(away, folder), 0);
     snprintf(away, sizeof away, "%s/b", root);
-    char on_the_way[100];
+    char on_the_way[240];
     snprintf(on_the_way, sizeof on_the_way, "%s/a", root);
     cr_assert_eq(rename(on_the_way, away), 0);
     cr_assert_eq(symlink("b", on_the_way), 0);
@@ -240,7 +241,7 @@ Test(cache, foreign_owners_are_refused)
     store(payload);
     cr_assert_eq(stats().reason[NST_CACHE_OWNER], 2);
     cr_assert_eq(chown(folder, 0, 0), 0);
-    char on_the_way[100];
+    char on_the_way[240];
     snprintf(on_the_way, sizeof on_the_way, "%s/a", root);
     cr_assert_eq(chown(on_the_way, 12345, 12345), 0);
     expect_miss(NST_CACHE_OWNER);
@@ -257,7 +258,7 @@ Test(cache, what_others_may_write_is_refused)
     cr_assert_eq(chmod(folder, 0750), 0); /* the folder is its owner's alone */
     expect_miss(NST_CACHE_MODE);
     cr_assert_eq(chmod(folder, 0700), 0);
-    char on_the_way[100];
+    char on_the_way[240];
     snprintf(on_the_way, sizeof on_the_way, "%s/a", root);
     cr_assert_eq(chmod(on_the_way, 0777), 0);
     expect_miss(NST_CACHE_MODE);
