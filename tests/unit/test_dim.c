@@ -3,6 +3,7 @@
 #include <string.h>
 #include "ir/dim.h"
 #include "ir/type.h"
+#include "tests/unit/support_dim.h"
 
 static NstCtx ctx;
 static NstDims *dims;
@@ -46,20 +47,12 @@ static const char *name_of(void *arg, NstSym sym)
 
 static NstDim read(const char *text)
 {
-    NstDim dim = {0};
-    const char *p = text;
-    NstStatus status = nst_dim_parse(&ctx, dims, &p, find, NULL, &dim);
-    cr_assert_eq(status, NST_OK, "%s: %s", text, ctx.error);
-    cr_assert_eq(*p, 0, "%s stops at %s", text, p);
-    return dim;
+    return support_dim_read(&ctx, dims, text, find);
 }
 
 static const char *show(NstDim dim)
 {
-    NstText text;
-    nst_text_init(&text, ctx.arena);
-    nst_dim_print(&text, dims, dim, name_of, NULL);
-    return nst_text_get(&text);
+    return support_dim_text(&ctx, dims, dim, name_of);
 }
 
 typedef struct Pair {

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 #include "ir/dim.h"
+#include "tests/unit/support_dim.h"
 
 static NstCtx ctx;
 static NstDims *dims;
@@ -21,20 +22,12 @@ TestSuite(dim_maps, .init = setup, .fini = teardown);
 
 static NstDim read(const char *text)
 {
-    NstDim dim = {0};
-    const char *p = text;
-    NstStatus status = nst_dim_parse(&ctx, dims, &p, NULL, NULL, &dim);
-    cr_assert_eq(status, NST_OK, "%s: %s", text, ctx.error);
-    cr_assert_eq(*p, 0, "%s stops at %s", text, p);
-    return dim;
+    return support_dim_read(&ctx, dims, text, NULL);
 }
 
 static const char *show(NstDim dim)
 {
-    NstText text;
-    nst_text_init(&text, ctx.arena);
-    nst_dim_print(&text, dims, dim, NULL, NULL);
-    return nst_text_get(&text);
+    return support_dim_text(&ctx, dims, dim, NULL);
 }
 
 /* A size >= lo. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/dim.h"
+#include "tests/unit/support_dim.h"
 
 #ifndef N_EXPRESSIONS
 #define N_EXPRESSIONS 12000
@@ -172,10 +173,7 @@ static int make_points(void)
 
 static const char *show(NstDim dim)
 {
-    NstText text;
-    nst_text_init(&text, ctx.arena);
-    nst_dim_print(&text, dims, dim, NULL, NULL);
-    return nst_text_get(&text);
+    return support_dim_text(&ctx, dims, dim, NULL);
 }
 
 static int64_t eval(NstDim dim, const int64_t *values)

@@ -46,6 +46,13 @@ static OnnxModel one_node(const char *op, const char *in, const char *out)
     return m;
 }
 
+/* What is said of a model of one such node. */
+static void refuse(const char *op, const char *in, const char *out, NstStatus status, const char *text)
+{
+    OnnxModel m = one_node(op, in, out);
+    expect(&m, status, text);
+}
+
 Test(import_bad, bytes_that_are_no_model)
 {
     static const char text[] = "This is a text file, not a model.\nIt goes on for a while.\n";
@@ -87,34 +94,27 @@ Test(import_bad, versions_and_domains)
     expect(&m, NST_E_UNSUPPORTED, "opset 99 of ai.onnx, supported: 1 to 28");
     m.opset = 0;
     expect(&m, NST_E_MODEL, "imports version 0 of domain 'ai.onnx'");
-    m = one_node("Gelu", "x", "y");
-    expect(&m, NST_E_MODEL, "Gelu 'n1': exists from version 20 on, the model imports opset 17");
-    m = one_node("Upsample", "x x", "y");
-    expect(&m, NST_E_MODEL, "Upsample 'n1': removed in version 10");
-    m = one_node("Frobnicate", "x", "y");
-    expect(&m, NST_E_MODEL, "no operator 'Frobnicate' in ai.onnx");
+    refuse("Gelu", "x", "y", NST_E_MODEL, "Gelu 'n1': exists from version 20 on, the model imports opset 17");
+    refuse("Upsample", "x x", "y", NST_E_MODEL, "Upsample 'n1': removed in version 10");
+    refuse("Frobnicate", "x", "y", NST_E_MODEL, "no operator 'Frobnicate' in ai.onnx");
     m = one_node("org.example:Foo", "x", "y");
     expect(&m, NST_E_MODEL, "domain 'org.example' is not imported");
     m.domain = "org.example";
     expect(&m, NST_E_UNSUPPORTED, "operator 'Foo' of domain 'org.example' is not supported");
-    m = one_node("com.microsoft:FusedConv", "x", "y");
-    expect(&m, NST_E_UNSUPPORTED, "operator 'FusedConv' of domain 'com.microsoft' is not supported");
-    m = one_node("PyramidROIAlign_TRT", "x x", "y");
-    expect(&m, NST_E_UNSUPPORTED,
+    refuse("com.microsoft:FusedConv", "x", "y", NST_E_UNSUPPORTED,
+           "operator 'FusedConv' of domain 'com.microsoft' is not supported");
+    refuse("PyramidROIAlign_TRT", "x x", "y", NST_E_UNSUPPORTED,
            "PyramidROIAlign_TRT 'n1': operator PyramidROIAlign_TRT-1 of ai.onnx is not supported");
 }
 
 Test(import_bad, names)
 {
-    OnnxModel m = one_node("Relu", "ghost", "y");
-    expect(&m, NST_E_MODEL, "Relu 'n1': input 'ghost' is no input, initializer or output of a node");
-    m = one_node("Relu", "x", "x");
-    expect(&m, NST_E_MODEL, "value 'x' of Relu 'n1' is already defined by an input");
-    m = one_node("Relu", "x", "y");
+    refuse("Relu", "ghost", "y", NST_E_MODEL, "Relu 'n1': input 'ghost' is no input, initializer or output of a node");
+    refuse("Relu", "x", "x", NST_E_MODEL, "value 'x' of Relu 'n1' is already defined by an input");
+    OnnxModel m = one_node("Relu", "x", "y");
     onnx_node(&m, "Neg", "n2", "x", "y", NULL);
     expect(&m, NST_E_MODEL, "value 'y' of Neg 'n2' is already defined by Relu 'n1'");
-    m = one_node("Relu", "x", "z");
-    expect(&m, NST_E_MODEL, "output 'y' is made by no node");
+    refuse("Relu", "x", "z", NST_E_MODEL, "output 'y' is made by no node");
     m = one_node("Relu", "x", "y");
     onnx_input(&m, "x", 1, two);
     expect(&m, NST_E_MODEL, "'x' of an input is already defined");
@@ -129,9 +129,8 @@ Test(import_bad, names)
 
 Test(import_bad, cycles)
 {
-    OnnxModel m = one_node("Relu", "y", "y");
-    expect(&m, NST_E_MODEL, "a cycle with Relu 'n1'");
-    m = one_node("Add", "x b", "a");
+    refuse("Relu", "y", "y", NST_E_MODEL, "a cycle with Relu 'n1'");
+    OnnxModel m = one_node("Add", "x b", "a");
     onnx_node(&m, "Neg", "n2", "a", "b", NULL);
     onnx_node(&m, "Relu", "n3", "b", "y", NULL);
     expect(&m, NST_E_MODEL, "Neg 'n2': input 'a' depends on the node itself: a cycle with Add 'n1'");
@@ -154,14 +153,10 @@ Test(import_bad, types_and_arity)
     m = one_node("Sqrt", "i", "y");
     onnx_input(&m, "i", 7, two_three);
     expect(&m, NST_E_TYPE, "Sqrt 'n1': X is i64, allowed in version 13: float");
-    m = one_node("Add", "x", "y");
-    expect(&m, NST_E_MODEL, "Add 'n1': input 1 (B) is missing");
-    m = one_node("Add", "x -", "y");
-    expect(&m, NST_E_MODEL, "Add 'n1': input 1 (B) is missing");
-    m = one_node("Relu", "x x", "y");
-    expect(&m, NST_E_MODEL, "Relu 'n1': 2 inputs, allowed in version 14: at most 1");
-    m = one_node("Relu", "x", "y z");
-    expect(&m, NST_E_MODEL, "Relu 'n1': 2 outputs, allowed in version 14: at most 1");
+    refuse("Add", "x", "y", NST_E_MODEL, "Add 'n1': input 1 (B) is missing");
+    refuse("Add", "x -", "y", NST_E_MODEL, "Add 'n1': input 1 (B) is missing");
+    refuse("Relu", "x x", "y", NST_E_MODEL, "Relu 'n1': 2 inputs, allowed in version 14: at most 1");
+    refuse("Relu", "x", "y z", NST_E_MODEL, "Relu 'n1': 2 outputs, allowed in version 14: at most 1");
     m = one_node("Add", "x v", "y");
     onnx_input(&m, "v", 1, two);
     expect(&m, NST_E_SHAPE, "allowed: equal or 1");
