@@ -191,6 +191,11 @@ NstSym nst_build_fresh_sym(NstBuild *build, NstSymKind kind, const char *base, i
     return nst_dims_new_sym(dims, kind, name, lo, hi);
 }
 
+NstDim nst_build_counted_dim(NstBuild *build, const char *name)
+{
+    return nst_dim_sym(build->graph->dims, nst_build_fresh_sym(build, NST_SYM_COUNTED, name, 0, INT64_MAX));
+}
+
 NstDim nst_build_value_dim(NstBuild *build, NstVal scalar, const char *name, int64_t lo, int64_t hi)
 {
     const NstType *type = nst_build_type(build, scalar);

@@ -35,6 +35,8 @@ NstVal nst_build_splat(NstBuild *build, NstDtype dtype, int rank, const NstDim *
 NstVal nst_build_iota(NstBuild *build, NstDim extent);
 NstVal nst_build_random_bits(NstBuild *build, NstVal key, int rank, const NstDim *shape);
 NstVal nst_build_dim_value(NstBuild *build, NstDim dim);
+/* A size that is known only when a value is there: of the parameter of a body whose state changes its shape. */
+NstDim nst_build_counted_dim(NstBuild *build, const char *name);
 /* A size read from a run-time integer scalar: the dim of a dim_value or constant, else a new VALUE symbol lo..hi that the
  * scalar defines (name may be NULL). */
 NstDim nst_build_value_dim(NstBuild *build, NstVal scalar, const char *name, int64_t lo, int64_t hi);

@@ -321,6 +321,17 @@ static bool has_known_trips(NstBuild *build, NstVal trips, NstVal condition)
     return prim == NST_PRIM_CONST || prim == NST_PRIM_DIM_VALUE;
 }
 
+/* The type of a scan that as many entries make as the symbol says. */
+static NstType scan_type(NstBuild *build, NstRegionId body, NstSym count, NstVal entry)
+{
+    const NstType *own = nst_value_type(build->graph, entry);
+    NstDim shape[NST_MAX_RANK + 1] = {nst_dim_sym(build->graph->dims, count)};
+    if (own->kind != NST_TYPE_TENSOR || own->rank >= NST_MAX_RANK) return (NstType){0};
+    NstType type = outer_type(build, "scan", body, own, own);
+    memcpy(shape + 1, type.shape, sizeof *shape * (size_t)own->rank);
+    return nst_tensor_type(build->graph->arena, own->dtype, own->rank + 1, shape);
+}
+
 NstStatus nst_build_loop(NstBuild *build, NstVal trips, NstVal condition, uint32_t n_states, const NstVal *state,
                          NstRegionId body, NstVal *out, uint32_t n_out)
 {
@@ -340,6 +351,8 @@ NstStatus nst_build_loop(NstBuild *build, NstVal trips, NstVal condition, uint32
     }
     if (n_out > n_states && build->status == NST_OK && !has_known_trips(build, trips, condition))
         attr.loop.count = nst_build_fresh_sym(build, NST_SYM_COUNTED, "trips", 0, INT64_MAX);
+    for (uint32_t k = n_states; k < n_out && region && k + 1 < region->results.n && build->status == NST_OK; k++)
+        if (attr.loop.count.i != 0) type[k] = scan_type(build, body, attr.loop.count, region->results.at[k + 1]);
     return nst_build_add(build, NST_PRIM_LOOP, &attr, in, n_states + 2, type, n_out, out);
 }
 

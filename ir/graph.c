@@ -330,6 +330,14 @@ static void kill_node(NstGraph *graph, NstNodeId id)
     }
 }
 
+void nst_graph_drop_region(NstGraph *graph, NstRegionId id)
+{
+    NstRegion *region = nst_graph_region(graph, id);
+    NST_ASSERT(id.i > NST_GRAPH_REGION.i && region->owner.i == 0);
+    region->results.n = 0;
+    for (uint32_t k = region->nodes.n; k-- > 0;) kill_node(graph, region->nodes.at[k]);
+}
+
 void nst_graph_erase(NstGraph *graph, NstNodeId id)
 {
     NstNode *node = nst_graph_node(graph, id);

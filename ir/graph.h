@@ -293,6 +293,8 @@ void nst_graph_set_input(NstGraph *graph, NstNodeId node, uint32_t slot, NstVal 
 void nst_graph_replace(NstGraph *graph, NstVal from, NstVal to);
 /* Marks a node without uses dead and drops its uses; nodes of its regions die with it. */
 void nst_graph_erase(NstGraph *graph, NstNodeId node);
+/* Gives up a region that no node owns yet: its nodes die. */
+void nst_graph_drop_region(NstGraph *graph, NstRegionId region);
 /* Erases every node whose outputs are unused (params, asserts, hosts without outputs and definitions of symbols that are in
  * use stay); restores topological order, with definitions of symbols before their users. */
 void nst_graph_sweep(NstGraph *graph);

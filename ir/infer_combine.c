@@ -470,6 +470,12 @@ NstStatus nst_infer_loop(NstRule *rule)
         NST_TRY(nst_rule_rank(rule, item->rank + 1));
         NST_TRY(loop_extent(rule, &shape[0]));
         memcpy(shape + 1, item->shape, sizeof(NstDim) * (size_t)item->rank);
+        const NstType *stated = &rule->out[n + k];
+        if (stated->kind == NST_TYPE_TENSOR && stated->rank == item->rank + 1) {
+            /* Sizes that the body alone knows are counted outside. */
+            NST_TRY(nst_rule_equal(rule, stated->shape[0], shape[0], "steps of a scan"));
+            memcpy(shape + 1, stated->shape + 1, sizeof(NstDim) * (size_t)item->rank);
+        }
         nst_rule_out(rule, n + k, item->dtype, item->rank + 1, shape);
     }
     return NST_OK;

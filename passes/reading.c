@@ -220,7 +220,7 @@ static void slice_index(NstReading *reading, const NstNode *node, const NstDim *
     }
 }
 
-static NstExpr padding_value(NstReading *reading, const NstNode *node)
+NstExpr nst_read_padding(NstReading *reading, const NstNode *node)
 {
     if (node->n_in > 1) return nst_read_value(reading, node->in[1], NULL);
     NstDtype type = nst_value_type(reading->lower->graph, node->in[0])->dtype;
@@ -266,7 +266,7 @@ static NstExpr read_pad(NstReading *reading, const NstNode *node, const NstDim *
     for (int k = 0; k < in->rank; k++) in_index[k] = pad_index(lower, &node->attr, k, in->shape[k], index[k], &inside);
     NstExpr value = nst_read_value(reading, node->in[0], in_index);
     if (!inside.i) return value;
-    return nst_expr_ternary(lower->exprs, NST_OP_SELECT, inside, value, padding_value(reading, node));
+    return nst_expr_ternary(lower->exprs, NST_OP_SELECT, inside, value, nst_read_padding(reading, node));
 }
 
 static NstExpr read_concat(NstReading *reading, const NstNode *node, const NstDim *index)
@@ -311,7 +311,7 @@ static NstExpr read_window(NstReading *reading, const NstNode *node, const NstDi
     if (reading->skip_padding) reading->guard = nst_and(lower->exprs, reading->guard, inside);
     NstExpr value = nst_read_value(reading, node->in[0], in_index);
     if (reading->skip_padding || !inside.i) return value;
-    return nst_expr_ternary(lower->exprs, NST_OP_SELECT, inside, value, padding_value(reading, node));
+    return nst_expr_ternary(lower->exprs, NST_OP_SELECT, inside, value, nst_read_padding(reading, node));
 }
 
 NstExpr nst_read_view(NstReading *reading, const NstNode *node, const NstDim *index)

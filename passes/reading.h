@@ -38,6 +38,8 @@ typedef struct NstReading {
 
 /* The element of a value at an index (rank entries over axis vars and lets). */
 NstExpr nst_read_value(NstReading *reading, NstVal value, const NstDim *index);
+/* What a pad or window has outside of its input. */
+NstExpr nst_read_padding(NstReading *reading, const NstNode *node);
 /* index of an input of extent `from` where the output has extent `to`: index itself, 0, or a product that is 0 for extent 1. */
 NstDim nst_read_broadcast(NstLowering *lower, NstDim index, NstDim from, NstDim to);
 /* An index-let of the scalar `value`, lo <= var < hi checked; the same scalar with the same bounds gives the same let. */

@@ -215,15 +215,51 @@ static void lower_pieces(NstLowering *lower, const NstNode *node)
     }
 }
 
-/* A pad that is stored: where the input may be empty only its value is read outside. */
+static bool is_padded(const NstLowering *lower, const NstNode *node, int axis)
+{
+    NstDim zero = nst_dim_const(lower->dims, 0);
+    if (node->attr.pad.interior && node->attr.pad.interior[axis] != 0) return true;
+    return !nst_dim_same(node->attr.pad.lo[axis], zero) || !nst_dim_same(node->attr.pad.hi[axis], zero);
+}
+
+/* All of the output takes the value of the padding, then the input goes where it belongs. */
+static NstStatus lower_filled(NstLowering *lower, const NstNode *node)
+{
+    const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
+    NstBuf buffer = nst_lower_output(lower, node->out[0]);
+    NstReading fill = nst_lower_begin(lower, "fill", node->origin, out->rank);
+    NstDim *index = nst_lower_axes(lower, fill.nest, out->rank, out->shape), to[NST_MAX_RANK];
+    nst_lower_store(lower, fill.nest, buffer, index, nst_read_padding(&fill, node));
+    nst_read_finish(&fill);
+    nst_lower_add(lower, fill.nest);
+    NstReading copy = nst_lower_begin(lower, "copy", node->origin, in->rank);
+    index = nst_lower_axes(lower, copy.nest, in->rank, in->shape);
+    NstExpr inside = {0}; /* none if the padding never crops */
+    for (int k = 0; k < in->rank; k++) {
+        int64_t step = 1 + (node->attr.pad.interior ? node->attr.pad.interior[k] : 0);
+        to[k] = nst_dim_add(lower->dims, nst_dim_mul_const(lower->dims, index[k], step), node->attr.pad.lo[k]);
+        inside = nst_and(lower->exprs, inside, nst_in_range(lower, to[k], out->shape[k]));
+    }
+    nst_lower_store(lower, copy.nest, buffer, to, nst_read_value(&copy, node->in[0], index));
+    nst_read_finish(&copy);
+    nst_lower_add(lower, copy.nest);
+    NST_CHECK(lower->ctx, !inside.i, NST_E_UNSUPPORTED,
+              "pad that crops a tensor with an axis that may be empty has no nest form (bind the shape)");
+    return NST_OK;
+}
+
+/* A pad that is stored.  Reading the input at a clamped index needs an element to clamp to. */
 static NstStatus lower_pad(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
     for (int k = 0; k < in->rank; k++) {
         NstDim one = nst_dim_const(lower->dims, 1);
-        if (nst_dim_compare(lower->dims, in->shape[k], NST_DIM_GE, one) != NST_TRUE)
+        if (!is_padded(lower, node, k) || nst_dim_compare(lower->dims, in->shape[k], NST_DIM_GE, one) == NST_TRUE)
+            continue;
+        if (node->attr.pad.mode != NST_PAD_CONSTANT)
             NST_FAIL(lower->ctx, NST_E_UNSUPPORTED,
-                     "pad of a tensor whose axis %d may be empty has no nest form (bind the shape)", k);
+                     "pad by the elements of a tensor whose axis %d may be empty has no nest form (bind the shape)", k);
+        return lower_filled(lower, node);
     }
     NstReading reading = nst_lower_begin(lower, "pad", node->origin, out->rank);
     NstNest *nest = reading.nest;

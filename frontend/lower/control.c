@@ -68,7 +68,7 @@ LOWER(branch)
     for (int k = 0; k < n; k++) out(c, k, with_leaves(c, x[0][k], &next));
 }
 
-/* States keep their types: what changes its shape from step to step is not supported yet. */
+/* States of a scan keep their shapes. */
 static void check_states(NstLower *c, int n, const V *from, const V *to)
 {
     for (int k = 0; k < n && !failed(c); k++) {
@@ -80,6 +80,27 @@ static void check_states(NstLower *c, int n, const V *from, const V *to)
             if (compare(c, a->shape[axis], NST_DIM_EQ, b->shape[axis]) != NST_TRUE)
                 fail(c, NST_E_UNSUPPORTED, "state %d changes its extent at axis %d: not supported", k, axis);
     }
+}
+
+/* Axes of a loop's states whose extent differs from step to step. */
+typedef struct OpenAxes {
+    bool at[MAX_STATES][NST_MAX_RANK];
+} OpenAxes;
+
+/* Opens the axes along which a state comes out with another extent than it went in with; false if there are none. */
+static bool open_axes(NstLower *c, int state, V from, V to, OpenAxes *open)
+{
+    bool more = false;
+    const NstType *a = type(c, from), *b = type(c, to);
+    if (failed(c)) return false;
+    if (a->kind != NST_TYPE_TENSOR || b->kind != NST_TYPE_TENSOR || a->dtype != b->dtype || a->rank != b->rank) {
+        fail(c, NST_E_MODEL, "state %d changes its type or rank", state);
+        return false;
+    }
+    for (int axis = 0; axis < a->rank; axis++)
+        if (!open->at[state][axis] && compare(c, a->shape[axis], NST_DIM_EQ, b->shape[axis]) != NST_TRUE)
+            more = open->at[state][axis] = true;
+    return more;
 }
 
 static const NstType index_type = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
@@ -141,9 +162,17 @@ static void unroll(NstLower *c, int states, int scans, int64_t trips)
 }
 
 /* What the body is given for a state: a sequence shows nothing of what it has, as that changes from step to step. */
-static V state_param(NstLower *c, V from)
+static V state_param(NstLower *c, int state, V from, OpenAxes *open)
 {
-    if (!is_parts(c, from)) return param(c, "state", type(c, from));
+    if (!is_parts(c, from)) {
+        NstType own = *type(c, from);
+        D shape[NST_MAX_RANK];
+        for (int axis = 0; !failed(c) && axis < own.rank; axis++) {
+            shape[axis] = open->at[state][axis] ? nst_build_counted_dim(c->b, "state") : own.shape[axis];
+        }
+        own.shape = shape;
+        return param(c, "state", &own);
+    }
     Parts p = parts_of(c, from);
     V before = number(c, NST_BOOL, 0);
     if (p.kind != NST_TYPE_SEQUENCE) fail(c, NST_E_UNSUPPORTED, "an optional carried by a loop is not supported");
@@ -183,24 +212,24 @@ typedef struct LoopParts {
     bool adds[MAX_STATES]; /* whether a sequence grows */
 } LoopParts;
 
-static NstRegionId loop_region(NstLower *c, LoopParts *l, bool *always)
+static NstRegionId loop_region(NstLower *c, LoopParts *l, OpenAxes *open, bool *again, bool *always)
 {
     Inner inner;
-    V tensor_from[MAX_STATES], tensor_to[MAX_STATES];
     int64_t go;
+    l->n_results = l->tensors = 0;
+    *again = false;
     enter(c, &inner);
     l->from[0] = param(c, "iteration", &index_type);
     l->from[1] = param(c, "condition", &flag_type);
-    for (int k = 0; k < l->states; k++) l->from[k + 2] = state_param(c, in(c, k + 2));
+    for (int k = 0; k < l->states; k++) l->from[k + 2] = state_param(c, k, in(c, k + 2), open);
     graph(c, "body", l->states + 2, l->from, 1 + l->states + l->scans, l->to);
     if (!failed(c)) l->result[l->n_results++] = scalar(c, l->to[0]);
     for (int k = 0; k < l->states && !failed(c); k++) {
         if (is_parts(c, l->from[k + 2])) continue;
-        tensor_from[l->tensors] = l->from[k + 2];
-        tensor_to[l->tensors] = l->result[l->n_results++] = l->to[k + 1];
+        l->result[l->n_results++] = l->to[k + 1];
         l->start[l->tensors++] = in(c, k + 2);
+        *again |= open_axes(c, k, l->from[k + 2], l->to[k + 1], open);
     }
-    check_states(c, l->tensors, tensor_from, tensor_to);
     for (int k = 0; k < l->scans && !failed(c); k++) l->result[l->n_results++] = l->to[l->states + 1 + k];
     for (int k = 0; k < l->states && !failed(c); k++) {
         V more = is_parts(c, l->from[k + 2]) ? added(c, k, l->from[k + 2], l->to[k + 1]) : (V){0};
@@ -208,7 +237,19 @@ static NstRegionId loop_region(NstLower *c, LoopParts *l, bool *always)
         if (more.i) l->result[l->n_results++] = more;
     }
     *always = !failed(c) && (l->result[0].i == l->from[1].i || (known_flag(c, l->result[0], &go) && go));
-    return leave(c, &inner, l->n_results, l->result);
+    return leave(c, &inner, *again ? 0 : l->n_results, l->result);
+}
+
+/* The loop's body.  It is imported again while that shows states that change their shape. */
+static NstRegionId loop_body(NstLower *c, LoopParts *l, bool *always)
+{
+    OpenAxes *open = NST_NEW(c->arena, OpenAxes);
+    for (;;) {
+        bool again;
+        NstRegionId region = loop_region(c, l, open, &again, always);
+        if (!again || failed(c)) return region;
+        nst_graph_drop_region(c->b->graph, region);
+    }
 }
 
 /* Body parameters: iteration, condition, states; results: condition, states, scans. */
@@ -232,7 +273,7 @@ LOWER(loop)
     LoopParts *l = NST_NEW(c->arena, LoopParts);
     l->states = states;
     l->scans = scans;
-    NstRegionId region = loop_region(c, l, &always);
+    NstRegionId region = loop_body(c, l, &always);
     if (failed(c) && carries) needs_value(c, counted ? condition : trips);
     if (always && known_flag(c, condition, &go) && go) condition = (V){0};
     if (failed(c) || nst_build_loop(c->b, trips, condition, (uint32_t)l->tensors, l->start, region, made,

@@ -315,3 +315,31 @@ Test(structure, sizes_are_read_from_every_integer_type)
         cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_SHAPE, "%s", types[k].name);
     }
 }
+
+/* --- sizes of zero ------------------------------------------------------------------------------------------- */
+
+/* Padding and interior of an axis that may be empty. */
+Test(structure, what_may_be_empty_can_be_padded)
+{
+    open_text("graph g(x: f32[n, m]) {\n  %v = const f32[] splat 7f32\n"
+              "  %y = pad constant lo [0, 2] hi [0, 1] interior [0, 1] %x, %v : f32[n, 2*m + 2]\n"
+              "  return y = %y\n}\n");
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    static const float wanted[2][8] = {{7, 7, 1, 7, 2, 7, 3, 7}, {7, 7, 4, 7, 5, 7, 6, 7}};
+    for (int64_t rows = 2; rows >= 0; rows--) {
+        NstNamedTensor in = tensor(NST_F32, x, 2, rows, 3, 0), y = {0};
+        cr_assert_eq(nst_session_run(session, &in, 1, &y, 1, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert(y.tensor.shape[0] == rows && y.tensor.shape[1] == 8);
+        cr_assert(rows == 0 || memcmp(y.tensor.data, wanted, (size_t)rows * sizeof *wanted) == 0);
+        nst_tensor_release(&y.tensor);
+    }
+    open_text("graph g(x: f32[n]) {\n  %v = const f32[] splat 7f32\n"
+              "  %y = pad constant lo [1] hi [2] %x, %v : f32[n + 3]\n  return y = %y\n}\n");
+    for (int64_t n = 2; n >= 0; n--) {
+        NstNamedTensor in = tensor(NST_F32, x, 1, n, 0, 0), y = {0};
+        cr_assert_eq(nst_session_run(session, &in, 1, &y, 1, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(y.tensor.shape[0], n + 3);
+        for (int64_t k = 0; k < n + 3; k++) cr_assert_eq(((float *)y.tensor.data)[k], k >= 1 && k <= n ? x[k - 1] : 7);
+        nst_tensor_release(&y.tensor);
+    }
+}
