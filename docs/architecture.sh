@@ -18,6 +18,7 @@ Written by docs/architecture.sh; the example is docs/architecture.nsg: a product
 | import | frontend/ | bytes of an ONNX model | a graph of the 28 primitives (ir/prim.def); no operator name goes further |
 | to nests | passes/to_nests.c | the graph | one nest a primitive; views are index maps, not nests |
 | fuse | passes/fuse*.c | nests | groups of nests, each to be one kernel, with the reason why the next is another |
+| ahead | passes/ahead.c | groups | those that read constants alone stand before the run |
 | layout | passes/layout.c | row-major buffers | channels-last ones where weights and windows work |
 | tiles, strips, rows | passes/tile*.c, strip.c, rows.c | a group | its kernel: register tiles, vectors, threads; operands packed (pack.c), 8-bit products (int_dot.c) |
 | simplify | passes/simplify*.c | a kernel | the same with guards decided and what does not change computed once |

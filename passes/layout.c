@@ -35,7 +35,8 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
     (void)e;
     if (node->op != NST_OP_LOAD) return;
     c->loads++;
-    c->constant += nst_module_get(c->module, (NstBuf){node->ref})->role == NST_ROLE_CONST;
+    NstBufferRole role = nst_module_get(c->module, (NstBuf){node->ref})->role;
+    c->constant += role == NST_ROLE_CONST || role == NST_ROLE_PACKED;
 }
 
 static bool is_constant(LayoutPass *p, NstExpr e)

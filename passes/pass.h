@@ -50,6 +50,9 @@ NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Fusion: inlines maps, gives reductions prologues and epilogues, gathers nests into groups (fuse.c). */
 NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
+/* Groups that read constants alone go ahead of the run (ahead.c). */
+void nst_pass_ahead(NstModule *module);
+
 /* Physical layouts of intermediate buffers (layout.c). */
 NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 

@@ -25,8 +25,9 @@ static NstStatus dump_kernel(NstCompile *c, NstDumpStage stage, const NstKernel 
 /* The groups of the module as plain kernels. */
 static NstStatus dump_nests(NstCompile *c, const char *asked, NstText *text, bool *found)
 {
-    for (uint32_t k = 0; k < c->module->groups.n; k++) {
-        const NstGroup *group = c->module->groups.at[k];
+    for (uint32_t k = 0; k < c->module->prepack.n + c->module->groups.n; k++) {
+        bool ahead = k < c->module->prepack.n;
+        const NstGroup *group = ahead ? c->module->prepack.at[k] : c->module->groups.at[k - c->module->prepack.n];
         for (int b = 0; group->step && b < 2; b++) {
             NstCompile inner = *c;
             inner.module = group->step->body[b];

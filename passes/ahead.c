@@ -1,0 +1,123 @@
+/* ahead.c: what is computed from constants alone is computed once, before the first run.
+ *
+ * In: fused groups.  Out: those that read nothing but constants stand in module->prepack, and what they write is constant: a
+ * dequantised weight, a table.  Left where they are: groups that may fail, results of the graph, sizes that are read while running,
+ * and results much larger than what they are made of.  Cost: linear in the loads of the module. */
+#include "passes/pass.h"
+
+/* Bytes that a group may make out of few: above them no more than twice what it reads, for they are kept. */
+#define SMALL_BYTES 65536
+
+static bool is_constant(const NstModule *module, NstBuf buffer)
+{
+    NstBufferRole role = nst_module_get(module, buffer)->role;
+    return role == NST_ROLE_CONST || role == NST_ROLE_PACKED;
+}
+
+/* Adds the bytes of each buffer; false if one has no constant size. */
+static bool add_bytes(const NstModule *module, const NstBufList *list, int64_t *bytes)
+{
+    for (uint32_t k = 0; k < list->n; k++) {
+        const NstBuffer *buffer = &nst_module_get(module, list->at[k])->buffer;
+        int64_t elements, size;
+        if (!nst_dim_is_const(module->dims, buffer->layout.elements, &elements)) return false;
+        if (__builtin_mul_overflow(elements, nst_dtype_info(buffer->dtype)->bytes, &size)) return false;
+        if (__builtin_add_overflow(*bytes, size, bytes)) return false;
+    }
+    return true;
+}
+
+static bool is_read_as_size(const NstModule *module, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < module->reads.n; k++)
+        if (module->reads.at[k].buffer.i == buffer.i) return true;
+    return false;
+}
+
+static bool is_local(const NstGroup *group, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < group->locals.n; k++)
+        if (group->locals.at[k].i == buffer.i) return true;
+    return false;
+}
+
+static void add_all(NstModule *module, const NstGroup *group, const NstBufList *from, NstBufList *to)
+{
+    for (uint32_t k = 0; k < from->n; k++)
+        if (!is_local(group, from->at[k])) nst_vec_push(module->arena, to, from->at[k]);
+}
+
+/* What a group reads and writes outside of itself; false if it may fail, carries state or is a step. */
+static bool touches(NstModule *module, const NstGroup *group, NstBufList *reads, NstBufList *writes)
+{
+    if (group->step || group->serial) return false;
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        NstBufList in = {0}, out = {0};
+        if (!nest && !touches(module, group->items.at[k].group, &in, &out)) return false;
+        if (nest && (nest->n_lets || nest->check.i)) return false;
+        if (nest) nst_nest_reads(module, nest, &in);
+        if (nest) nst_nest_writes(module, nest, &out);
+        add_all(module, group, &in, reads);
+        add_all(module, group, &out, writes);
+    }
+    return true;
+}
+
+static uint32_t count_in(NstModule *module, const NstGroup *group, NstBuf buffer)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        NstBufList writes = {0};
+        if (!group->items.at[k].nest) n += count_in(module, group->items.at[k].group, buffer);
+        if (group->items.at[k].nest) nst_nest_writes(module, group->items.at[k].nest, &writes);
+        for (uint32_t w = 0; w < writes.n; w++) n += writes.at[w].i == buffer.i;
+    }
+    return n;
+}
+
+/* Nests that write the buffer.  A step has no items: what it writes is marked plain. */
+static uint32_t count_writers(NstModule *module, NstBuf buffer)
+{
+    uint32_t n = 0;
+    for (uint32_t g = 0; g < module->groups.n; g++) n += count_in(module, module->groups.at[g], buffer);
+    return n;
+}
+
+/* True if the group is made of constants alone, cannot fail, and all that it writes is its own. */
+static bool goes_ahead(NstModule *module, const NstGroup *group, NstBufList *writes)
+{
+    NstBufList reads = {0};
+    int64_t in = 0, out = 0;
+    if (!touches(module, group, &reads, writes) || !reads.n) return false;
+    for (uint32_t k = 0; k < reads.n; k++)
+        if (!is_constant(module, reads.at[k])) return false;
+    if (!add_bytes(module, &reads, &in) || !add_bytes(module, writes, &out)) return false;
+    if (out > SMALL_BYTES && out / 2 > in) return false;
+    for (uint32_t k = 0; k < writes->n; k++) {
+        const NstModuleBuffer *buffer = nst_module_get(module, writes->at[k]);
+        if (buffer->role != NST_ROLE_TEMP || buffer->plain || is_read_as_size(module, writes->at[k])) return false;
+        if (count_writers(module, writes->at[k]) != 1) return false;
+    }
+    return true;
+}
+
+void nst_pass_ahead(NstModule *module)
+{
+    uint32_t kept = 0;
+    for (uint32_t g = 0; g < module->groups.n; g++) {
+        NstGroup *group = module->groups.at[g];
+        NstBufList writes = {0};
+        if (!goes_ahead(module, group, &writes)) {
+            module->groups.at[kept++] = group;
+            continue;
+        }
+        for (uint32_t k = 0; k < writes.n; k++) {
+            NstModuleBuffer *buffer = nst_module_get(module, writes.at[k]);
+            buffer->role = NST_ROLE_PACKED;
+            buffer->buffer.constant = true;
+        }
+        nst_vec_push(module->arena, &module->prepack, group);
+    }
+    module->groups.n = kept;
+}

@@ -1,0 +1,65 @@
+/* test_ahead.c: what is made of constants alone runs before the first run, with the same bits; what is not stays. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include "tests/unit/support_module.h"
+
+static NstCtx ctx;
+
+static void start(void)
+{
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+}
+
+static void stop(void)
+{
+    nst_ctx_dispose(&ctx);
+}
+
+TestSuite(ahead, .init = start, .fini = stop);
+
+/* Groups ahead of the run before weights are packed, by the pass alone. */
+static void check(const char *text, uint32_t ahead, uint32_t groups)
+{
+    NstTarget host;
+    NstGraph *graph;
+    NstModule *module;
+    NstPassOptions nests = {.strict = true};
+    nst_target_host(&host);
+    cr_assert_eq(nst_graph_parse(&ctx, ctx.arena, text, strlen(text), &graph), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_lower_graph(&ctx, ctx.arena, graph, &host, &nests, &module), NST_OK, "%s", ctx.error);
+    cr_expect_eq(module->prepack.n, ahead, "%u ahead: %s", module->prepack.n, text);
+    cr_expect_eq(module->groups.n, groups, "%u groups: %s", module->groups.n, text);
+    ModuleCase test = {.text = text, .sizes = strstr(text, "symbols") ? "n=3" : NULL, .seed = 4, .index_limit = 4};
+    ModuleRun wanted = support_interpret_graph(&ctx, &test, &host);
+    for (int threads = 0; threads <= 2; threads++) {
+        ModuleRun run = support_run_module(&ctx, &test, &host, NULL, threads);
+        support_same_results(&wanted, &run, text);
+    }
+}
+
+Test(ahead, weights_that_are_computed)
+{
+    check("graph g(x: f32[4, 24]) {\n  %q = const i8[24, 40] seed 1\n  %s = const f32[1, 40] seed 2\n"
+          "  %f = convert f32 %q\n  %w = map \"a * b\" %f, %s\n  %c = contract \"ik,kj->ij\" %x, %w\n  return c = "
+          "%c\n}\n",
+          1, 1);
+    check("graph g(x: f32[4, 24]) {\n  %q = const f32[24, 40] seed 1\n  %m = reduce \"max(a, b)\" axes [0] keep %q\n"
+          "  %e = map \"exp(a - b)\" %q, %m\n  %p = prefix \"a + b\" axis 0 %e\n"
+          "  %c = contract \"ik,kj->ij\" %x, %p\n  return c = %c\n}\n",
+          1, 2); /* a scan carries state: it stays */
+}
+
+Test(ahead, results_inputs_and_what_may_fail_stay)
+{
+    check("graph g(x: f32[4]) {\n  %q = const f32[4] seed 1\n  %e = map \"exp(a)\" %q\n  %y = map \"a + b\" %x, %q\n"
+          "  return e = %e, y = %y\n}\n",
+          0, 2);
+    check("graph g(x: f32[4, 5]) {\n  %q = const f32[7, 5] seed 1\n  %i = const i64[5] data [0i64, 1i64, 2i64, 3i64, "
+          "0i64]\n"
+          "  %g = gather axis 0 %q, %i\n  %c = contract \"ik,jk->ij\" %x, %g\n  return c = %c\n}\n",
+          0, 2);
+    check("graph g(x: f32[n, 5]) {\n  symbols n in 1..9\n  %q = const f32[1, 5] seed 1\n  %e = map \"exp(a)\" %q\n"
+          "  %b = expand %e : f32[n, 5]\n  %p = prefix \"a + b\" axis 0 %b\n  %y = map \"a + b\" %x, %p\n  return y = "
+          "%y\n}\n",
+          1, 2);
+}
