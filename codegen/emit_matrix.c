@@ -1,7 +1,7 @@
 /* emit_matrix.c: matrix registers as tiles of AMX: the target file of matrix statements.
  *
- * Registers are numbered before anything is emitted: each gets the lowest number that no register alive around it has and
- * whose shape is its own.  So one configuration serves a whole call of the kernel: loaded at its entry, on every thread
+ * Registers are numbered before anything is emitted: each gets the lowest number whose shape is its own and which nothing has
+ * from its alloc to the last statement of that block that uses it.  So one configuration serves a whole call of the kernel: loaded at its entry, on every thread
  * that runs it, released where it returns, whatever it returns.  Instructions name registers by number; LLVM keeps them in
  * order.  Source: Intel SDM volume 1 chapter 18, volume 2 (LDTILECFG, TILELOADD, TDPBUSD). */
 #include "codegen/emit.h"
@@ -48,10 +48,42 @@ static void number_matrix(NstEmit *e, NstBuf matrix, uint32_t in_use)
                   buffer->name, NST_MATRIX_REGISTERS);
 }
 
+static bool block_uses(const NstBlock *block, NstBuf matrix);
+
+static bool stmt_uses(const NstStmt *stmt, NstBuf matrix)
+{
+    const NstMatrix *m = &stmt->u.matrix;
+    switch (stmt->kind) {
+    case NST_STMT_FOR: return block_uses(&stmt->u.loop.body, matrix);
+    case NST_STMT_WHILE: return block_uses(&stmt->u.repeat.body, matrix);
+    case NST_STMT_IF: return block_uses(&stmt->u.branch.then, matrix) || block_uses(&stmt->u.branch.otherwise, matrix);
+    case NST_STMT_MATRIX: return m->matrix.i == matrix.i || m->a.i == matrix.i || m->b.i == matrix.i;
+    default: return false;
+    }
+}
+
+static bool block_uses(const NstBlock *block, NstBuf matrix)
+{
+    for (uint32_t k = 0; k < block->n; k++)
+        if (stmt_uses(block->at[k], matrix)) return true;
+    return false;
+}
+
+/* Where in the block, from its alloc at `at` on, a register is used for the last time. */
+static uint32_t last_use(const NstBlock *block, uint32_t at, NstBuf matrix)
+{
+    uint32_t last = block->n - 1;
+    while (last > at && !stmt_uses(block->at[last], matrix)) last--;
+    return last;
+}
+
 static void number_block(NstEmit *e, const NstBlock *block, uint32_t in_use)
 {
+    uint32_t last[NST_MATRIX_REGISTERS] = {0}, own = 0; /* of this block: where each is used last */
     for (uint32_t k = 0; k < block->n && e->status == NST_OK; k++) {
         const NstStmt *stmt = block->at[k];
+        for (uint32_t r = 0; r < NST_MATRIX_REGISTERS; r++)
+            if (own >> r & 1 && last[r] < k) own &= ~(1u << r), in_use &= ~(1u << r);
         if (stmt->kind == NST_STMT_FOR) number_block(e, &stmt->u.loop.body, in_use);
         if (stmt->kind == NST_STMT_WHILE) number_block(e, &stmt->u.repeat.body, in_use);
         if (stmt->kind == NST_STMT_IF) {
@@ -62,7 +94,10 @@ static void number_block(NstEmit *e, const NstBlock *block, uint32_t in_use)
         NstBuf buffer = stmt->u.alloc.buffer;
         if (nst_kernel_buffer(e->kernel, buffer)->space != NST_SPACE_MATRIX) continue;
         number_matrix(e, buffer, in_use);
-        in_use |= 1u << e->matrix_number[buffer.i];
+        uint32_t number = e->matrix_number[buffer.i];
+        own |= 1u << number;
+        in_use |= 1u << number;
+        last[number] = last_use(block, k, buffer);
     }
 }
 

@@ -216,8 +216,8 @@ int nst_target_lanes(const NstTarget *target, NstDtype type)
 const NstTensorInsnInfo *nst_tensor_insn(NstTensorInsn insn)
 {
     static const NstTensorInsnInfo rows[NST_INSN_COUNT] = {
-#define NST_TENSOR_INSN(name, text, level, a, b, acc, k, lanes, regs, rows, vectors)                                   \
-    {text, NST_TARGET_##level, NST_##a, NST_##b, NST_##acc, k, lanes, regs, rows, vectors},
+#define NST_TENSOR_INSN(name, text, level, a, b, acc, k, matrix, lanes, regs, rows, vectors)                           \
+    {text, NST_TARGET_##level, NST_##a, NST_##b, NST_##acc, k, matrix, lanes, regs, rows, vectors},
 #include "ir/tensor_insn.def"
 #undef NST_TENSOR_INSN
     };

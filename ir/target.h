@@ -41,7 +41,7 @@ const char *nst_target_level_name(NstTargetLevel level);
 int nst_target_lanes(const NstTarget *target, NstDtype type);
 
 typedef enum NstTensorInsn {
-#define NST_TENSOR_INSN(name, text, level, a, b, acc, k, lanes, regs, rows, vectors) NST_INSN_##name,
+#define NST_TENSOR_INSN(name, text, level, a, b, acc, k, matrix, lanes, regs, rows, vectors) NST_INSN_##name,
 #include "ir/tensor_insn.def"
 #undef NST_TENSOR_INSN
     NST_INSN_COUNT
@@ -51,7 +51,7 @@ typedef struct NstTensorInsnInfo {
     const char *name;
     NstTargetLevel level;
     NstDtype a, b, accumulator;
-    int k_step, lanes, registers, rows, vectors;
+    int k_step, matrix_rows, lanes, registers, rows, vectors;
 } NstTensorInsnInfo;
 const NstTensorInsnInfo *nst_tensor_insn(NstTensorInsn insn);
 /* The best row for these operand types on the target; NST_INSN_COUNT if there is none. */

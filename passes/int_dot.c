@@ -1,6 +1,7 @@
 /* int_dot.c: see int_dot.h.
  *
- * The row operand is brought to u8 and the column operand to s8 by adding or subtracting 128 to values and zero points alike.
+ * For vectors the row operand is brought to u8 and the column operand to s8 by adding or subtracting 128 to values and zero
+ * points alike.
  * Source: (a - za)(b - zb) = ab - zb a - za b + za zb, summed over k, in arithmetic modulo 2^32. */
 #include "passes/int_dot.h"
 
@@ -23,8 +24,9 @@ typedef struct IntDot {
     NstAxis k;    /* the innermost reduction axis, counted in elements */
     NstAxis word; /* the same in words */
     Operand a, b;
-    NST_VEC(NstNest *) before;  /* nests to run before the product */
-    NST_VEC(NstNest *) prepack; /* the same, of constants */
+    const NstTensorInsnInfo *matrix; /* the matrix registers to come; NULL: vectors */
+    NST_VEC(NstNest *) before;       /* nests to run before the product */
+    NST_VEC(NstNest *) prepack;      /* the same, of constants */
 } IntDot;
 
 static NstExpr i32(IntDot *d, int64_t value)
@@ -123,9 +125,15 @@ static bool loads_words(IntDot *d, const Operand *operand)
 static NstExpr loaded_word(IntDot *d, const Operand *operand, bool flip)
 {
     NstDims *dims = d->module->dims;
-    NstDim first = nst_dim_mul_const(dims, nst_dim_sym(dims, d->word.var), WORD);
-    const NstExprNode node = *nst_expr(d->exprs, at_k(d, operand->byte, first));
+    NstDim at = nst_dim_sym(dims, d->word.var), words = nst_dim_floordiv(dims, d->k.extent, nst_dim_const(dims, WORD));
+    bool padded = !nst_dim_same(words, d->word.extent);
+    NstDim inside = padded ? nst_dim_min(dims, at, nst_dim_add_const(dims, words, -1)) : at;
+    const NstExprNode node = *nst_expr(d->exprs, at_k(d, operand->byte, nst_dim_mul_const(dims, inside, WORD)));
     NstExpr word = nst_expr_load(d->exprs, NST_I32, (NstBuf){node.ref}, node.index, node.n_index);
+    if (padded) {
+        NstExpr is_inside = binary(d, NST_OP_LT, nst_expr_index(d->exprs, at), nst_expr_index(d->exprs, words));
+        word = nst_expr_ternary(d->exprs, NST_OP_SELECT, is_inside, word, i32(d, 0));
+    }
     return flip ? binary(d, NST_OP_XOR, word, i32(d, (int32_t)0x80808080)) : word;
 }
 
@@ -187,6 +195,7 @@ static NstExpr sum_over_k(IntDot *d, const Operand *operand, const char *suffix)
 static NstExpr row_words(IntDot *d, bool flip)
 {
     if (loads_words(d, &d->a)) return loaded_word(d, &d->a, flip);
+    if (d->matrix) return gathered_word(d, &d->a, flip);
     NstNest *nest = new_nest(d, "rows");
     NstAxis *axis = NST_NEW_ARRAY(d->module->arena, NstAxis, d->nest->n_axes + d->nest->n_reduce + 1);
     uint32_t n = axes_of(d, d->a.byte, axis);
@@ -233,31 +242,51 @@ static NstExpr corrected(IntDot *d, NstExpr za, NstExpr zb, bool flip_a, bool fl
 static void rewrite(IntDot *d)
 {
     NstNest *nest = d->nest;
-    bool flip_a = d->a.dtype == NST_I8, flip_b = d->b.dtype == NST_U8; /* to u8 rows, s8 columns */
+    bool flip_a = !d->matrix && d->a.dtype == NST_I8, flip_b = !d->matrix && d->b.dtype == NST_U8;
     NstExpr za = shifted_zero(d, &d->a, flip_a, 128), zb = shifted_zero(d, &d->b, flip_b, -128);
+    NstScalarOp dot = d->matrix ? nst_scalar_dot_of(d->a.dtype, d->b.dtype) : NST_OP_DOT4_U8S8;
     NstExpr a = row_words(d, flip_a), b = gathered_word(d, &d->b, flip_b);
     NstExpr result = corrected(d, za, zb, flip_a, flip_b);
     nest->reduce = nst_copy(d->module->arena, nest->reduce, nest->n_reduce * sizeof(NstAxis));
     nest->reduce[nest->n_reduce - 1] = d->word;
     nest->state = nst_copy(d->module->arena, nest->state, sizeof(NstState));
-    nest->state[0].step = nst_expr_ternary(d->exprs, NST_OP_DOT4_U8S8, nst_expr_arg(d->exprs, NST_I32, 0), a, b);
+    nest->state[0].step = nst_expr_ternary(d->exprs, dot, nst_expr_arg(d->exprs, NST_I32, 0), a, b);
     nest->out = nst_copy(d->module->arena, nest->out, nest->n_outs * sizeof(NstNestOut));
     for (uint32_t k = 0; k < nest->n_outs; k++)
         nest->out[k].value = nst_expr_subst_args(d->exprs, nest->out[k].value, &result, 1);
 }
 
-bool nst_integer_contraction(NstModule *module, uint32_t *at)
+/* False if the nest of the group is no such contraction. */
+static bool read_contraction(IntDot *d, NstModule *module, uint32_t at, uint32_t col)
 {
-    NstGroup *group = module->groups.at[*at];
+    NstGroup *group = module->groups.at[at];
     if (group->items.n != 1 || !group->items.at[0].nest || group->n_axes) return false;
-    IntDot d = {.module = module, .exprs = module->exprs, .nest = group->items.at[0].nest};
-    if (!nst_nest_contraction(module, d.nest, &d.c) || d.nest->state[0].dtype != NST_I32 || d.nest->guard.i ||
-        d.nest->n_lets)
+    *d = (IntDot){.module = module, .exprs = module->exprs, .nest = group->items.at[0].nest};
+    if (!nst_nest_contraction_by(module, d->nest, col, &d->c) || d->nest->state[0].dtype != NST_I32 ||
+        d->nest->guard.i || d->nest->n_lets)
         return false;
-    if (!read_operand(&d, d.c.a, &d.a) || !read_operand(&d, d.c.b, &d.b)) return false;
-    d.k = d.nest->reduce[d.nest->n_reduce - 1];
-    if (!nst_expr_uses_sym(d.exprs, d.a.byte, d.k.var) || !nst_expr_uses_sym(d.exprs, d.b.byte, d.k.var)) return false;
-    d.word = nst_nest_axis(module, "kw", nst_dim_ceildiv(module->dims, d.k.extent, nst_dim_const(module->dims, WORD)));
+    if (!read_operand(d, d->c.a, &d->a) || !read_operand(d, d->c.b, &d->b)) return false;
+    d->k = d->nest->reduce[d->nest->n_reduce - 1];
+    return nst_expr_uses_sym(d->exprs, d->a.byte, d->k.var) && nst_expr_uses_sym(d->exprs, d->b.byte, d->k.var);
+}
+
+bool nst_integer_contraction_types(NstModule *module, uint32_t at, uint32_t col, NstDtype *a, NstDtype *b)
+{
+    IntDot d;
+    if (!read_contraction(&d, module, at, col)) return false;
+    *a = d.a.dtype;
+    *b = d.b.dtype;
+    return true;
+}
+
+bool nst_integer_contraction(NstModule *module, uint32_t *at, uint32_t col, const NstTensorInsnInfo *matrix)
+{
+    IntDot d;
+    if (!read_contraction(&d, module, *at, col)) return false;
+    d.matrix = matrix;
+    int64_t step = matrix ? matrix->k_step : WORD;
+    NstDim steps = nst_dim_ceildiv(module->dims, d.k.extent, nst_dim_const(module->dims, step));
+    d.word = nst_nest_axis(module, "kw", nst_dim_mul_const(module->dims, steps, step / WORD));
     rewrite(&d);
     for (uint32_t k = 0; k < d.prepack.n; k++)
         nst_vec_push(module->arena, &module->prepack, nst_group_new(module, d.prepack.at[k]));

@@ -4,10 +4,16 @@
 
 #include "passes/nest.h"
 
+/* The element types of the row and of the column operand (the one that column axis `col` belongs to), if the nest of group `at` is
+ * a contraction of that form. */
+bool nst_integer_contraction_types(NstModule *module, uint32_t at, uint32_t col, NstDtype *a, NstDtype *b);
+
 /* Rewrites the contraction sum (a - za)(b - zb) of 8-bit a, b in i32 as  sum a*b - zb * sum a - za * sum b + K za zb, all
- * wrapping: exact on every target.  The product runs over words of four k (DOT4_U8S8); sums become nests of their own before it (of
- * constants: before the run).  Returns true if the nest of group `at` had that form and was rewritten; `at` then counts the
- * groups put before it. */
-bool nst_integer_contraction(NstModule *module, uint32_t *at);
+ * wrapping: exact on every target.  The product runs over words of four k; sums become nests of their own before it (of
+ * constants: before the run).  Without `matrix` the operands become u8 and s8 (DOT4_U8S8), words of rows are put through a
+ * buffer where they are no loads; with it they stay as they are, are left to be packed, and k ends with zeros up to a
+ * whole register.  Returns true if the nest of group `at` had that form and was rewritten; `at` then counts the groups put
+ * before it. */
+bool nst_integer_contraction(NstModule *module, uint32_t *at, uint32_t col, const NstTensorInsnInfo *matrix);
 
 #endif

@@ -12,9 +12,45 @@ static bool is_contraction(NstModule *module, const NstGroup *group)
     return nest->n_lets == 0 && nest->lanes <= 1 && !nest->check.i && nst_nest_contraction(module, nest, &contraction);
 }
 
-static void prepare(NstModule *module, uint32_t at)
+/* Puts the nest that packs an operand before its user, that of constants before the run. */
+static void place_pack(NstModule *module, const NstPacked *packed, uint32_t *at)
 {
-    NstGroup *group = module->groups.at[at];
+    if (!packed->nest) return;
+    NstGroup *pack = nst_group_new(module, packed->nest);
+    if (packed->constant)
+        nst_vec_push(module->arena, &module->prepack, pack);
+    else
+        nst_module_insert_group(module, pack, (*at)++);
+}
+
+/* A contraction of 8-bit integers by matrix registers, where the target has them and they pay. */
+static bool prepare_matrices(NstModule *module, uint32_t *at)
+{
+    NstNest *nest = module->groups.at[*at]->items.at[0].nest;
+    NstTileSchedule *s = NST_NEW(module->arena, NstTileSchedule);
+    NstDtype a, b;
+    int axis[2];
+    if (nest->state[0].dtype != NST_I32 || !nst_tile_schedule_choose(module, nest, 0, true, s)) return false;
+    if (!nst_integer_contraction_types(module, *at, (uint32_t)s->col_axis, &a, &b)) return false;
+    NstTensorInsn row = nst_target_insn(module->target, a, b, NST_I32);
+    const NstTensorInsnInfo *insn = row < NST_INSN_COUNT ? nst_tensor_insn(row) : NULL;
+    if (!insn || !insn->matrix_rows || !nst_tile_schedule_matrix(module, nest, insn, true, s)) return false;
+    nst_integer_contraction(module, at, (uint32_t)s->col_axis, insn);
+    module->groups.at[*at]->tile = s;
+    NstContraction c;
+    nst_nest_contraction_by(module, nest, (uint32_t)s->col_axis, &c);
+    int64_t rows = nst_dim_known_multiple(module->dims, nest->axis[s->row_axis].extent);
+    bool in_place =
+        rows % insn->matrix_rows == 0 && nst_matrix_axes(module, nest, c.a, (uint32_t)s->row_axis, &axis[0], &axis[1]);
+    NstPacked packed[2] = {{0}, nst_pack_matrix(module, nest, c.b, (uint32_t)s->col_axis, true, insn)};
+    if (!in_place) packed[0] = nst_pack_matrix(module, nest, c.a, (uint32_t)s->row_axis, false, insn);
+    for (int k = 0; k < 2; k++) place_pack(module, &packed[k], at);
+    return true;
+}
+
+static void prepare(NstModule *module, uint32_t *at)
+{
+    NstGroup *group = module->groups.at[*at];
     NstNest *nest = group->items.at[0].nest;
     NstTileSchedule *schedule = NST_NEW(module->arena, NstTileSchedule);
     nst_merge_groups(module, nest);
@@ -23,12 +59,7 @@ static void prepare(NstModule *module, uint32_t at)
     if (nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;
     group->tile = schedule;
     NstPacked packed = nst_pack_columns(module, nest, 0, schedule);
-    if (!packed.nest) return;
-    NstGroup *pack = nst_group_new(module, packed.nest);
-    if (packed.constant)
-        nst_vec_push(module->arena, &module->prepack, pack);
-    else
-        nst_module_insert_group(module, pack, at);
+    place_pack(module, &packed, at);
 }
 
 void nst_prepare_tiles(NstModule *module)
@@ -36,10 +67,8 @@ void nst_prepare_tiles(NstModule *module)
     for (uint32_t k = 0; k < module->groups.n; k++) {
         NstGroup *group = module->groups.at[k];
         if (nst_is_strip_group(module, group)) nst_prepare_strip(module, group);
-        if (!is_contraction(module, group)) continue;
-        nst_integer_contraction(module, &k);
-        uint32_t before = module->groups.n;
-        prepare(module, k);
-        k += module->groups.n - before;
+        if (!is_contraction(module, group) || prepare_matrices(module, &k)) continue;
+        nst_integer_contraction(module, &k, group->items.at[0].nest->n_axes - 1, NULL);
+        prepare(module, &k);
     }
 }

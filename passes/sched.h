@@ -20,6 +20,7 @@ typedef struct NstTileSchedule {
     int rows, vectors; /* register tile: rows x (vectors * lanes) elements */
     int lanes;         /* of one vector */
     int columns; /* of one vector: all lanes, or fewer where what the columns read repeats in steps that do not fill them */
+    const NstTensorInsnInfo *matrix; /* the row of the table whose matrix registers hold the tile; NULL: vectors do */
     int k_outer;       /* this many outermost reduction axes run outside the tiles, partial sums kept in the output */
     int64_t k_block;   /* blocks of the first reduction axis inside k_outer, likewise; 0 = whole */
     int64_t col_block; /* column tiles in one block, which stays in L2 while rows pass by; 0 = all */
@@ -53,6 +54,10 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
 bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
                               NstTileSchedule *schedule);
 
+/* Makes it a schedule by matrix registers of that row; false, and nothing changed, where they would not pay or do not fit. */
+bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstTensorInsnInfo *insn, bool parallel,
+                              NstTileSchedule *schedule);
+
 /* One column axis for narrow groups of columns that lie side by side (merge_groups.c); false if the nest has none. */
 bool nst_merge_groups(NstModule *module, NstNest *nest);
 
@@ -67,6 +72,15 @@ typedef struct NstPacked {
  * nothing where reading in place is as good.  Rewrites the nest and the schedule. */
 NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *schedule);
 
+/* Gives an operand of a contraction in words the layout that matrix registers are loaded from, block by block: the nest's axis x
+ * (its rows or columns) in blocks of insn->matrix_rows or lanes, the innermost reduction axis in blocks of a register's words; words
+ * stand in the rows of a register where that axis is x, in its columns where `words_down`. */
+NstPacked nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operand, uint32_t x, bool words_down,
+                          const NstTensorInsnInfo *insn);
+/* The axes of a load's index that x and the innermost reduction axis run along, one each; false if it is no load, or not of
+ * that form: then no register can be loaded from there. */
+bool nst_matrix_axes(NstModule *module, const NstNest *nest, NstExpr operand, uint32_t x, int *x_axis, int *word_axis);
+
 /* Chooses the register-tile schedule of every group that has one (group->tile), rewrites contractions of 8-bit integers to packed
  * dot products, and packs column operands: puts pack nests before their users, and those of constants in module->prepack. */
 void nst_prepare_tiles(NstModule *module);
@@ -74,6 +88,10 @@ void nst_prepare_tiles(NstModule *module);
 /* Appends the nest, tiled as scheduled, to block.  The nest's first n_common axes are bound by the caller. */
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                         const NstTileSchedule *schedule) NST_MUST_CHECK;
+
+/* The same for a schedule by matrix registers, whose operands nst_matrix_axes takes. */
+NstStatus nst_tile_matrices(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest,
+                            const NstTileSchedule *schedule) NST_MUST_CHECK;
 
 /* The same for a nest whose order has lanes: tiles are one vector wide, all lanes' states beside each other. */
 NstStatus nst_tile_lanes(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,

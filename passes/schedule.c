@@ -12,7 +12,11 @@ static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *g
 {
     NstWriter w;
     nst_writer_init(&w, module, group);
-    NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, group->items.at[0].nest, 0, group->tile));
+    const NstNest *nest = group->items.at[0].nest;
+    if (group->tile->matrix)
+        NST_TRY(nst_tile_matrices(ctx, &w, &w.kernel->body, nest, group->tile));
+    else
+        NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, nest, 0, group->tile));
     nst_writer_finish(&w, &result->kernel, &result->arg);
     return NST_OK;
 }

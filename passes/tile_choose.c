@@ -378,6 +378,50 @@ static void choose_parallel(Choice *c)
     }
 }
 
+static void measure(Choice *c)
+{
+    NstDims *dims = c->module->dims;
+    const NstNest *nest = c->nest;
+    bool fixed;
+    c->m_fixed = true;
+    c->m = c->s->row_axis < 0 ? 1 : extent_or(dims, nest->axis[c->s->row_axis].extent, TYPICAL_EXTENT, &c->m_fixed);
+    c->n = extent_or(dims, nest->axis[c->s->col_axis].extent, TYPICAL_EXTENT, &c->n_fixed);
+    c->k = 1;
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        c->k *= extent_or(dims, nest->reduce[k].extent, TYPICAL_EXTENT, &fixed);
+}
+
+/* Below these a matrix product, which takes 16 cycles for 16 rows, 16 columns and 64 k whatever is used of them, is no faster than
+ * vectors, which take half a cycle for 16 columns and 4 k of a row; k and columns also repay packing.  Vendors' manuals; not
+ * measured. */
+enum { MATRIX_ROWS = 4, MATRIX_COLUMNS = 16, MATRIX_K = 32 };
+
+bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstTensorInsnInfo *insn, bool parallel,
+                              NstTileSchedule *schedule)
+{
+    NstTileSchedule s = {.row_axis = schedule->row_axis,
+                         .col_axis = schedule->col_axis,
+                         .rows = insn->rows,
+                         .vectors = insn->vectors,
+                         .lanes = insn->lanes,
+                         .columns = insn->lanes,
+                         .plane_axis = -1,
+                         .planes = 1,
+                         .matrix = insn,
+                         .parallel_axis = -1};
+    NstContraction contraction;
+    if (s.row_axis < 0 || !nst_nest_contraction_by(module, nest, (uint32_t)s.col_axis, &contraction)) return false;
+    Choice c = {.module = module, .nest = nest, .s = &s, .c = &contraction};
+    bool is_col = false;
+    for (uint32_t k = 0; k < contraction.n_cols; k++) is_col |= contraction.cols[k] == s.col_axis;
+    measure(&c);
+    if (!is_col || nest->n_axes + nest->n_reduce > NST_MAX_RANK) return false;
+    if (c.m < MATRIX_ROWS || c.n < MATRIX_COLUMNS || c.k < MATRIX_K) return false;
+    if (parallel) choose_parallel(&c);
+    *schedule = s;
+    return true;
+}
+
 bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
                               NstTileSchedule *schedule)
 {
@@ -395,15 +439,7 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     if (schedule->col_axis < 0) return false;
     if (nst_nest_contraction_by(module, nest, (uint32_t)schedule->col_axis, &contraction)) c.c = &contraction;
     schedule->row_axis = row_axis(&c);
-    bool fixed;
-    c.m_fixed = true;
-    c.m = schedule->row_axis < 0
-              ? 1
-              : extent_or(module->dims, nest->axis[schedule->row_axis].extent, TYPICAL_EXTENT, &c.m_fixed);
-    c.n = extent_or(module->dims, nest->axis[schedule->col_axis].extent, TYPICAL_EXTENT, &c.n_fixed);
-    c.k = 1;
-    for (uint32_t k = 0; k < nest->n_reduce; k++)
-        c.k *= extent_or(module->dims, nest->reduce[k].extent, TYPICAL_EXTENT, &fixed);
+    measure(&c);
     choose_tile(&c);
     widen_skinny(&c);
     choose_inside(&c);
@@ -429,6 +465,7 @@ void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
         s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->columns, s->k_outer, (long long)s->k_block,
         (long long)s->col_block, s->padded, s->prefetch, s->taps, s->sweep, s->plane_axis, s->planes, s->rows_outside,
         s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks);
+    if (s->matrix) nst_text_add(text, " matrix=%s", s->matrix->name);
 }
 
 typedef struct Field {
@@ -463,6 +500,11 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
                 s->parallel = (NstParallelBy)f;
                 known = true;
             }
+        for (int k = 0; k < NST_INSN_COUNT && !known && n == 6 && memcmp(p, "matrix", 6) == 0; k++) {
+            const NstTensorInsnInfo *insn = nst_tensor_insn((NstTensorInsn)k);
+            known = insn->matrix_rows && strlen(insn->name) == used && memcmp(insn->name, value, used) == 0;
+            if (known) s->matrix = insn;
+        }
         NST_CHECK(ctx, known, NST_E_PARSE, "schedule field '%.*s' is unknown or has a bad value", (int)(n + 1 + used),
                   p);
         p = value + used;

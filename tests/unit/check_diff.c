@@ -5,6 +5,7 @@
  * NST_DIFF_SEED=n runs that seed only and prints its graph; NST_DIFF_COUNT=n changes the number of graphs. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include "tests/unit/support_amx.h"
 #include "tests/unit/support_module.h"
 #include "tests/unit/support_nest.h"
 #include "tests/unit/support_random_graph.h"
@@ -39,6 +40,7 @@ static const Variant variants[] = {
     {"sizes as arguments, interpreted", NST_TARGET_AVX2, 1u << NST_PASS_CANON, 0, 2, false, 1},
     {"sizes as arguments, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 1},
     {"sizes as arguments, runs once, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 2},
+    {"amx", NST_TARGET_AMX_INT8, 0, 1, 8, false, 0},
 };
 
 typedef struct Case {
@@ -102,11 +104,14 @@ static const char *run_variant(Case *c, const Variant *variant)
     return NULL;
 }
 
-static bool host_has(NstTargetLevel level)
+static bool can_run(NstTargetLevel level)
 {
-    NstTarget host;
-    nst_target_host(&host);
-    return host.level >= level;
+    NstCtx ctx;
+    NstTarget target;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    bool can = support_runnable_target(&ctx, nst_target_level_name(level), &target);
+    nst_ctx_dispose(&ctx);
+    return can;
 }
 
 static void check_variant(const Variant *variant, RandomCounts *counts)
@@ -116,7 +121,7 @@ static void check_variant(const Variant *variant, RandomCounts *counts)
                                                                  : count ? strtoull(count, NULL, 10)
                                                                          : GRAPHS;
     uint64_t refused = 0, ran = 0, failed = 0;
-    if (variant->threads && !host_has(variant->level)) return;
+    if (variant->threads && !can_run(variant->level)) return;
     for (uint64_t seed = first; seed <= last; seed++) {
         Case c;
         if (!only && seed % (uint64_t)variant->every != 0) continue;
@@ -190,7 +195,12 @@ Test(diff, approximate, .timeout = 800)
 
 Test(diff, canonical, .timeout = 800)
 {
-    for (int k = 6; k < (int)(sizeof variants / sizeof *variants); k++) check_numbered(k);
+    for (int k = 6; k <= 8; k++) check_numbered(k);
+}
+
+Test(diff, amx, .timeout = 800)
+{
+    check_numbered(9);
 }
 
 Test(diff, each_pass_off, .timeout = 800)

@@ -86,7 +86,7 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
         NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma, .find_races = true};
         status = nst_kernel_interpret(r->ctx, kernel, &run);
     } else {
-        Compiled compiled = support_compile(r->ctx, kernel, r->target, !getenv("NST_NO_BOUNDS"));
+        Compiled compiled = support_compile(r->ctx, kernel, r->target, !r->test->unchecked && !getenv("NST_NO_BOUNDS"));
         NstErrorSlot error = {0};
         status = support_run(r->ctx, &compiled, &data, param, r->threads, &error, NULL);
         support_release(&compiled);

@@ -251,7 +251,9 @@ Test(amx, what_the_target_lacks_is_refused)
         {"matrix m: i32[4, 4] matrix n: i32[4, 4] matrix o: i32[4, 4] matrix_dot m = dot2_s16(n, o)",
          "no matrix product by dot2_s16", NST_TARGET_AMX_INT8},
         {"matrix a0: i32[1, 1] matrix a1: i32[1, 1] matrix a2: i32[1, 1] matrix a3: i32[1, 1] matrix a4: i32[1, 1]\n"
-         "matrix a5: i32[1, 1] matrix a6: i32[1, 1] matrix a7: i32[1, 1] matrix a8: i32[1, 1] matrix_zero a8",
+         "matrix a5: i32[1, 1] matrix a6: i32[1, 1] matrix a7: i32[1, 1] matrix a8: i32[1, 1] matrix_zero a8\n"
+         "matrix_zero a0 matrix_zero a1 matrix_zero a2 matrix_zero a3 matrix_zero a4 matrix_zero a5 matrix_zero a6\n"
+         "matrix_zero a7",
          "'a8' is one more than 8 registers hold", NST_TARGET_AMX_INT8},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

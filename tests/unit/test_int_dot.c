@@ -66,7 +66,7 @@ static void check(const char *a, const char *b, bool constant, bool zero_a, bool
     fill(module, ctx.arena, actual, k);
     run_group(&ctx, module, module->groups.at[0], expected);
     uint32_t at = 0;
-    cr_assert(nst_integer_contraction(module, &at), "%s", text);
+    cr_assert(nst_integer_contraction(module, &at, 1, NULL), "%s", text);
     for (uint32_t g = 0; g < module->prepack.n; g++) run_group(&ctx, module, module->prepack.at[g], actual);
     for (uint32_t g = 0; g < module->groups.n; g++) run_group(&ctx, module, module->groups.at[g], actual);
     cr_assert_eq(memcmp(expected[5], actual[5], 35 * 4), 0, "%s", text);

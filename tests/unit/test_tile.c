@@ -190,15 +190,23 @@ Test(tile, schedule_text_round_trips)
 {
     NstCtx ctx;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    const char *text = "tile row_axis=1 col_axis=2 rows=5 vectors=1 lanes=16 columns=15 k_outer=1 k_block=0 "
-                       "col_block=1 padded=1 prefetch=8 taps=1 sweep=1 plane_axis=0 planes=2 rows_outside=1 "
-                       "inside=1 parallel=outer parallel_axis=0 row_chunks=0";
+    static const char *const texts[] = {
+        "tile row_axis=1 col_axis=2 rows=5 vectors=1 lanes=16 columns=15 k_outer=1 k_block=0 col_block=1 padded=1 "
+        "prefetch=8 "
+        "taps=1 sweep=1 plane_axis=0 planes=2 rows_outside=1 inside=1 parallel=outer parallel_axis=0 row_chunks=0",
+        "tile row_axis=0 col_axis=1 rows=32 vectors=2 lanes=16 columns=16 k_outer=0 k_block=0 col_block=2 padded=0 "
+        "prefetch=0 "
+        "taps=0 sweep=0 plane_axis=-1 planes=1 rows_outside=0 inside=0 parallel=cols parallel_axis=-1 row_chunks=0 "
+        "matrix=matrix_u8s8_amx"};
     NstTileSchedule schedule;
-    cr_assert_eq(nst_tile_schedule_parse(&ctx, text, &schedule), NST_OK, "%s", ctx.error);
-    NstText printed;
-    nst_text_init(&printed, ctx.arena);
-    nst_tile_schedule_print(&printed, &schedule);
-    cr_assert_str_eq(nst_text_get(&printed), text);
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        cr_assert_eq(nst_tile_schedule_parse(&ctx, texts[k], &schedule), NST_OK, "%s", ctx.error);
+        NstText printed;
+        nst_text_init(&printed, ctx.arena);
+        nst_tile_schedule_print(&printed, &schedule);
+        cr_assert_str_eq(nst_text_get(&printed), texts[k]);
+    }
+    cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile matrix=dot4_vnni", &schedule), NST_E_PARSE);
     cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile rows=0", &schedule), NST_E_PARSE);
     cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile colour=3", &schedule), NST_E_PARSE);
     nst_ctx_dispose(&ctx);
