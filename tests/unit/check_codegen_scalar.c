@@ -2,6 +2,7 @@
  * special and random values in a vector loop with a tail and in a scalar loop, and compared with the interpreter. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include "tests/unit/support_amx.h"
 #include "tests/unit/support_codegen.h"
 
 #define N     69 /* four vectors of 16 and a tail of 5 */
@@ -152,7 +153,7 @@ static void run_suite(const char *target, NstScalarOp first, NstScalarOp last, u
 {
     Suite suite = {.target_name = target};
     cr_assert_eq(nst_ctx_init(&suite.ctx), NST_OK);
-    if (nst_target_parse(&suite.ctx, target, &suite.target) == NST_OK) {
+    if (support_runnable_target(&suite.ctx, target, &suite.target)) {
         suite.arena = nst_arena_new(&suite.ctx, suite.ctx.arena);
         for (int op = (int)first; op <= (int)last; op++) add_operation(&suite, (NstScalarOp)op);
         finish_batch(&suite);
@@ -183,3 +184,4 @@ SUITE(baseline)
 SUITE(avx2)
 SUITE(avx512)
 SUITE(vnni)
+SUITE(amx)

@@ -230,6 +230,14 @@ bool support_amx_begin(NstTarget *target)
     return is_usable;
 }
 
+bool support_runnable_target(NstCtx *ctx, const char *name, NstTarget *target)
+{
+    if (strcmp(name, nst_target_level_name(NST_TARGET_AMX_INT8)) == 0) return support_amx_begin(target);
+    bool has = nst_target_parse(ctx, name, target) == NST_OK;
+    nst_ctx_clear(ctx);
+    return has;
+}
+
 bool support_amx_is_emulated(void)
 {
     return is_installed;

@@ -12,6 +12,8 @@
 /* Makes this process able to run target "amx" and gives that target.  False, with the reason on stderr, on processors
  * that lack its vector instructions. */
 bool support_amx_begin(NstTarget *target);
+/* The target of a name, made runnable if need be; false where this machine cannot run it. */
+bool support_runnable_target(NstCtx *ctx, const char *name, NstTarget *target);
 /* True if tile instructions of this process are emulated. */
 bool support_amx_is_emulated(void);
 /* Tile instructions emulated so far, by all threads. */

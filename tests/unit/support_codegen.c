@@ -294,9 +294,7 @@ void support_check(NstCtx *ctx, const NstKernel *kernel, const int64_t *param, c
                    bool bounds_checks, uint64_t seed, bool specials, int64_t index_limit)
 {
     NstTarget target;
-    if (nst_target_parse(ctx, target_name, &target) != NST_OK)
-        nst_ctx_clear(ctx);
-    else
+    if (support_runnable_target(ctx, target_name, &target))
         support_check_on(ctx, kernel, param, &target, bounds_checks, seed, specials, index_limit);
 }
 

@@ -89,3 +89,8 @@ Test(codegen_kernels, vnni)
 {
     check_all("vnni");
 }
+
+Test(codegen_kernels, amx)
+{
+    check_all("amx");
+}
