@@ -6,6 +6,7 @@
 
 #include <cpuid.h>
 #include <string.h>
+#include <threads.h>
 
 /* One row per feature that code generation may use: bit of feature_mask, LLVM's name, the level that needs it. */
 typedef struct Feature {
@@ -73,11 +74,20 @@ static uint32_t read_xcr0(void)
 /* Linux grants the AMX tile registers to a process that asks, for all its threads, once and for all:
  * arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).  The system call stands here as an instruction, because this file may
  * know the machine and not POSIX. */
-static bool ask_for_amx(void)
+static bool amx_is_granted;
+
+static void ask_for_amx(void)
 {
     long result = 158; /* SYS_arch_prctl */
     __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
-    return result == 0;
+    amx_is_granted = result == 0;
+}
+
+static bool may_use_amx(void)
+{
+    static once_flag asked = ONCE_FLAG_INIT;
+    call_once(&asked, ask_for_amx);
+    return amx_is_granted;
 }
 
 static uint64_t read_features(void)
@@ -160,7 +170,7 @@ void nst_target_host(NstTarget *target)
     for (int k = NST_TARGET_AVX2; k < NST_TARGET_LEVEL_COUNT; k++) {
         char missing[256];
         list_missing(mask, (NstTargetLevel)k, missing, sizeof missing);
-        if (missing[0] != '\0' || (k == NST_TARGET_AMX_INT8 && !ask_for_amx())) break;
+        if (missing[0] != '\0' || (k == NST_TARGET_AMX_INT8 && !may_use_amx())) break;
         level = (NstTargetLevel)k;
     }
     nst_target_of_level(level, target);

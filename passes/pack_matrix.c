@@ -81,11 +81,71 @@ static NstExpr replace_node(void *arg, NstExprs *exprs, NstExpr e)
     return e.i == replace->from.i ? replace->to : (NstExpr){0};
 }
 
-NstPacked nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operand, uint32_t x, bool words_down,
-                          const NstTensorInsnInfo *insn)
+/* A nest that writes the operand, the nest's axis x standing for `at`, over the given axes. */
+static NstNest *write_part(NstModule *module, const NstNest *nest, NstExpr operand, const Axes *axes, NstSym x,
+                           NstDim at, NstAxis *axis, uint32_t n, NstBuf to)
+{
+    NstDim *value = NST_NEW_ARRAY(module->arena, NstDim, x.i + 1);
+    NstNest *pack = nst_nest_new(module, nst_format(module->arena, "%s_pack", nst_module_get(module, to)->buffer.name),
+                                 nest->origin);
+    value[x.i] = at;
+    pack->n_axes = n;
+    pack->axis = axis;
+    pack->n_outs = 1;
+    pack->out = NST_NEW(module->arena, NstNestOut);
+    NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes->n);
+    for (int k = 0; k < axes->n; k++) {
+        NstSym var = axes->axis[k].var;
+        index[k] = var.i == x.i ? at : nst_dim_sym(module->dims, var);
+    }
+    *pack->out = (NstNestOut){.buffer = to, .n_index = (uint32_t)axes->n, .index = index};
+    pack->out->value = nst_expr_subst_syms(module->exprs, operand, value, x.i + 1);
+    return nst_nest_clone(module, pack);
+}
+
+/* The nests that fill the buffer.  Where words stand in columns of a register, x runs along memory: whole blocks of it and what
+ * is left are nests of their own, so that the innermost axis of each is a run. */
+static void write_parts(NstModule *module, const NstNest *nest, NstExpr operand, const Axes *axes, int64_t block,
+                        bool words_down, NstBuf to, NstPackedMatrix *result)
+{
+    NstDims *dims = module->dims;
+    NstAxis x = axes->axis[axes->n - 2], word = axes->axis[axes->n - 1];
+    NstDim full = nst_dim_floordiv(dims, x.extent, nst_dim_const(dims, block));
+    NstDim done = nst_dim_mul_const(dims, full, block), rest = nst_dim_sub(dims, x.extent, done);
+    if (!words_down) {
+        NstAxis *axis = nst_copy(module->arena, axes->axis, (size_t)axes->n * sizeof *axis);
+        NstDim at = nst_dim_sym(dims, x.var);
+        result->nest[result->n_nests++] =
+            write_part(module, nest, operand, axes, x.var, at, axis, (uint32_t)axes->n, to);
+        return;
+    }
+    for (int part = 0; part < 2; part++) { /* whole blocks, the rest */
+        NstDim none = nst_dim_const(dims, 0), count = part == 0 ? full : rest;
+        if (nst_dim_same(count, none)) continue;
+        NstAxis *axis = NST_NEW_ARRAY(module->arena, NstAxis, axes->n + 1);
+        NstAxis inner = nst_nest_axis(module, "xi", part == 0 ? nst_dim_const(dims, block) : rest);
+        NstDim at = nst_dim_add(dims, done, nst_dim_sym(dims, inner.var));
+        uint32_t n = 0;
+        for (int k = 0; k < axes->n_outer; k++) axis[n++] = axes->axis[k];
+        if (part == 0) {
+            axis[n++] = nst_nest_axis(module, "xb", full);
+            NstDim first = nst_dim_mul_const(dims, nst_dim_sym(dims, axis[n - 1].var), block);
+            at = nst_dim_add(dims, first, nst_dim_sym(dims, inner.var));
+        }
+        for (int k = axes->n_outer; k < axes->n - 2; k++) axis[n++] = axes->axis[k];
+        axis[n++] = word;
+        axis[n++] = inner;
+        result->nest[result->n_nests++] = write_part(module, nest, operand, axes, x.var, at, axis, n, to);
+    }
+}
+
+NstPackedMatrix nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operand, uint32_t x, bool words_down,
+                                const NstTensorInsnInfo *insn)
 {
     Axes axes;
     NstDim shape[NST_MAX_RANK], *index = NST_NEW_ARRAY(module->arena, NstDim, NST_MAX_RANK);
+    int64_t block = words_down ? insn->lanes : insn->matrix_rows;
+    int64_t words = (int64_t)insn->k_step * nst_dtype_info(insn->a)->bytes / WORD_BYTES;
     collect_axes(module, nest, operand, x, &axes);
     for (int k = 0; k < axes.n; k++) {
         shape[k] = axes.axis[k].extent;
@@ -93,23 +153,15 @@ NstPacked nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operand, uin
     }
     Constancy constancy = {module, true};
     nst_expr_visit(module->exprs, operand, visit_load, &constancy);
-    NstPacked result = {.constant = constancy.constant};
+    NstPackedMatrix result = {.constant = constancy.constant};
     const char *name = nst_format(module->arena, "%s_%s", nest->name, words_down ? "columns" : "rows");
-    result.buffer =
+    NstBuf packed =
         nst_module_buffer(module, name, NST_I32, axes.n, shape, result.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
-    NstModuleBuffer *buffer = nst_module_get(module, result.buffer);
-    int elements = WORD_BYTES / nst_dtype_info(insn->a)->bytes;
-    buffer->buffer.layout = register_layout(module, &axes, words_down ? insn->lanes : insn->matrix_rows,
-                                            insn->k_step / elements, words_down);
+    NstModuleBuffer *buffer = nst_module_get(module, packed);
+    buffer->buffer.layout = register_layout(module, &axes, block, words, words_down);
     buffer->buffer.constant = result.constant;
-    NstNest *pack = nst_nest_new(module, nst_format(module->arena, "%s_pack", name), nest->origin);
-    pack->n_axes = (uint32_t)axes.n;
-    pack->axis = axes.axis;
-    pack->n_outs = 1;
-    NstNestOut out = {.buffer = result.buffer, .n_index = (uint32_t)axes.n, .index = index, .value = operand};
-    pack->out = &out;
-    result.nest = nst_nest_clone(module, pack);
-    Replace replace = {operand, nst_expr_load(module->exprs, NST_I32, result.buffer, index, (uint32_t)axes.n)};
+    write_parts(module, nest, operand, &axes, block, words_down, packed, &result);
+    Replace replace = {operand, nst_expr_load(module->exprs, NST_I32, packed, index, (uint32_t)axes.n)};
     nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
     nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
     return result;

@@ -12,12 +12,11 @@ static bool is_contraction(NstModule *module, const NstGroup *group)
     return nest->n_lets == 0 && nest->lanes <= 1 && !nest->check.i && nst_nest_contraction(module, nest, &contraction);
 }
 
-/* Puts the nest that packs an operand before its user, that of constants before the run. */
-static void place_pack(NstModule *module, const NstPacked *packed, uint32_t *at)
+/* Puts a nest that packs an operand before its user, that of constants before the run. */
+static void place_pack(NstModule *module, NstNest *nest, bool is_constant, uint32_t *at)
 {
-    if (!packed->nest) return;
-    NstGroup *pack = nst_group_new(module, packed->nest);
-    if (packed->constant)
+    NstGroup *pack = nst_group_new(module, nest);
+    if (is_constant)
         nst_vec_push(module->arena, &module->prepack, pack);
     else
         nst_module_insert_group(module, pack, (*at)++);
@@ -42,9 +41,10 @@ static bool prepare_matrices(NstModule *module, uint32_t *at)
     int64_t rows = nst_dim_known_multiple(module->dims, nest->axis[s->row_axis].extent);
     bool in_place =
         rows % insn->matrix_rows == 0 && nst_matrix_axes(module, nest, c.a, (uint32_t)s->row_axis, &axis[0], &axis[1]);
-    NstPacked packed[2] = {{0}, nst_pack_matrix(module, nest, c.b, (uint32_t)s->col_axis, true, insn)};
+    NstPackedMatrix packed[2] = {{0}, nst_pack_matrix(module, nest, c.b, (uint32_t)s->col_axis, true, insn)};
     if (!in_place) packed[0] = nst_pack_matrix(module, nest, c.a, (uint32_t)s->row_axis, false, insn);
-    for (int k = 0; k < 2; k++) place_pack(module, &packed[k], at);
+    for (int k = 0; k < 2; k++)
+        for (uint32_t n = 0; n < packed[k].n_nests; n++) place_pack(module, packed[k].nest[n], packed[k].constant, at);
     return true;
 }
 
@@ -59,7 +59,7 @@ static void prepare(NstModule *module, uint32_t *at)
     if (nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;
     group->tile = schedule;
     NstPacked packed = nst_pack_columns(module, nest, 0, schedule);
-    place_pack(module, &packed, at);
+    if (packed.nest) place_pack(module, packed.nest, packed.constant, at);
 }
 
 void nst_prepare_tiles(NstModule *module)

@@ -75,8 +75,13 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
 /* Gives an operand of a contraction in words the layout that matrix registers are loaded from, block by block: the nest's axis x
  * (its rows or columns) in blocks of insn->matrix_rows or lanes, the innermost reduction axis in blocks of a register's words; words
  * stand in the rows of a register where that axis is x, in its columns where `words_down`. */
-NstPacked nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operand, uint32_t x, bool words_down,
-                          const NstTensorInsnInfo *insn);
+typedef struct NstPackedMatrix {
+    uint32_t n_nests;
+    NstNest *nest[2]; /* fill the packed buffer, in any order */
+    bool constant;    /* made of constants alone */
+} NstPackedMatrix;
+NstPackedMatrix nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operand, uint32_t x, bool words_down,
+                                const NstTensorInsnInfo *insn);
 /* The axes of a load's index that x and the innermost reduction axis run along, one each; false if it is no load, or not of
  * that form: then no register can be loaded from there. */
 bool nst_matrix_axes(NstModule *module, const NstNest *nest, NstExpr operand, uint32_t x, int *x_axis, int *word_axis);

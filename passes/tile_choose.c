@@ -415,7 +415,7 @@ bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstT
     bool is_col = false;
     for (uint32_t k = 0; k < contraction.n_cols; k++) is_col |= contraction.cols[k] == s.col_axis;
     measure(&c);
-    if (!is_col || nest->n_axes + nest->n_reduce > NST_MAX_RANK) return false;
+    if (!is_col || nest->n_axes + nest->n_reduce >= NST_MAX_RANK) return false;
     if (c.m < MATRIX_ROWS || c.n < MATRIX_COLUMNS || c.k < MATRIX_K) return false;
     if (parallel) choose_parallel(&c);
     *schedule = s;
