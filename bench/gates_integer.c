@@ -93,15 +93,17 @@ void nst_gates_integer(NstGates *g)
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const char *t = rows[k].target;
         const char *name = nst_format(g->ctx.arena, "u8 x s8 with zero points on %s, exact (33x70x4096)", t);
+        const char *speed_name = nst_format(g->ctx.arena, "u8 x s8 with zero points on %s, 512x512x512", t);
         if (!nst_peak_available(rows[k].peak)) {
             nst_gates_absent(g, name, t);
+            if (rows[k].required > 0) nst_gates_absent(g, speed_name, t);
             continue;
         }
         Integer i = {.g = g, .m = 33, .n = 70, .k = 4096, .target = t, .peak = rows[k].peak};
         if (nst_gates_try(g, name, exact, &i)) nst_gates_least(g, name, 1, 1, "", i.facts);
         if (rows[k].required == 0) continue;
         Integer s = {.g = g, .m = 512, .n = 512, .k = 512, .target = t, .peak = rows[k].peak, .weights = true};
-        name = nst_format(g->ctx.arena, "u8 x s8 with zero points on %s, 512x512x512", t);
-        if (nst_gates_try(g, name, speed, &s)) nst_gates_rate(g, name, s.peak, s.rate, rows[k].required, s.facts);
+        if (nst_gates_try(g, speed_name, speed, &s))
+            nst_gates_rate(g, speed_name, s.peak, s.rate, rows[k].required, s.facts);
     }
 }

@@ -48,20 +48,6 @@ static bool converts_byte(IntDot *d, NstExpr e, Operand *operand)
     return operand->dtype == NST_U8 || operand->dtype == NST_I8;
 }
 
-typedef struct Constancy {
-    NstModule *module;
-    bool constant;
-} Constancy;
-
-static void visit_constancy(void *arg, NstExpr e, const NstExprNode *node)
-{
-    Constancy *c = arg;
-    (void)e;
-    if (node->op != NST_OP_LOAD) return;
-    NstBufferRole role = nst_module_get(c->module, (NstBuf){node->ref})->role;
-    if (role != NST_ROLE_CONST && role != NST_ROLE_PACKED) c->constant = false;
-}
-
 /* e = convert<i32>(byte) or convert<i32>(byte) - zero, zero the same for all k. */
 static bool read_operand(IntDot *d, NstExpr e, Operand *operand)
 {
@@ -74,9 +60,7 @@ static bool read_operand(IntDot *d, NstExpr e, Operand *operand)
         for (uint32_t k = 0; k < d->nest->n_reduce; k++)
             if (nst_expr_uses_sym(d->exprs, operand->zero, d->nest->reduce[k].var)) return false;
     }
-    Constancy constancy = {d->module, true};
-    nst_expr_visit(d->exprs, operand->byte, visit_constancy, &constancy);
-    operand->constant = constancy.constant;
+    operand->constant = nst_module_is_constant(d->module, operand->byte);
     return true;
 }
 

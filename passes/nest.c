@@ -225,6 +225,45 @@ void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list)
     for (uint32_t k = 0; k < nest->n_outs; k++) add_once(module, list, nest->out[k].buffer);
 }
 
+typedef struct Constancy {
+    NstModule *module;
+    bool constant;
+} Constancy;
+
+static void visit_constancy(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Constancy *c = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    NstBufferRole role = nst_module_get(c->module, (NstBuf){node->ref})->role;
+    if (role != NST_ROLE_CONST && role != NST_ROLE_PACKED) c->constant = false;
+}
+
+bool nst_module_is_constant(NstModule *module, NstExpr e)
+{
+    Constancy c = {module, true};
+    nst_expr_visit(module->exprs, e, visit_constancy, &c);
+    return c.constant;
+}
+
+typedef struct Factor {
+    NstExpr from, to;
+} Factor;
+
+static NstExpr replace_factor(void *arg, NstExprs *exprs, NstExpr e)
+{
+    const Factor *factor = arg;
+    (void)exprs;
+    return e.i == factor->from.i ? factor->to : (NstExpr){0};
+}
+
+void nst_nest_replace_factor(NstModule *module, NstNest *nest, NstExpr from, NstExpr to)
+{
+    Factor factor = {from, to};
+    nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
+    nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_factor, &factor);
+}
+
 static bool is_arg(const NstExprs *exprs, NstExpr e, uint32_t slot)
 {
     const NstExprNode *node = nst_expr(exprs, e);

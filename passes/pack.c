@@ -121,18 +121,6 @@ void nst_module_insert_group(NstModule *module, NstGroup *group, uint32_t at)
     module->groups.at[at] = group;
 }
 
-/* The step with its factor b replaced. */
-typedef struct Replace {
-    NstExpr from, to;
-} Replace;
-
-static NstExpr replace_node(void *arg, NstExprs *exprs, NstExpr e)
-{
-    const Replace *replace = arg;
-    (void)exprs;
-    return e.i == replace->from.i ? replace->to : (NstExpr){0};
-}
-
 /* True if packing pays; *axes are then those of the packed buffer. */
 static bool worth_packing(NstModule *module, const NstNest *nest, const NstTileSchedule *s, uint32_t n_common,
                           const NstContraction *c, PackAxes *axes, bool *constant)
@@ -198,9 +186,8 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
     buffer->buffer.layout = panel_layout(module, dtype, &axes, nst_tile_width(s), (int64_t)s->vectors * s->lanes);
     buffer->buffer.constant = result.constant;
     result.nest = pack_nest(module, nest, n_common, &axes, c.b, result.buffer);
-    Replace replace = {c.b, nst_expr_load(module->exprs, dtype, result.buffer, index, (uint32_t)axes.n)};
-    nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
-    nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
+    nst_nest_replace_factor(module, nest, c.b,
+                            nst_expr_load(module->exprs, dtype, result.buffer, index, (uint32_t)axes.n));
     use_packed(module, nest, &c, result.buffer, s);
     return result;
 }

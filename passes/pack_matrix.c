@@ -56,31 +56,6 @@ static NstLayout register_layout(NstModule *module, const Axes *axes, int64_t bl
         .n_parts = n, .parts = part, .offset = nst_dim_const(dims, 0), .elements = stride, .bits = 8 * WORD_BYTES};
 }
 
-typedef struct Constancy {
-    NstModule *module;
-    bool constant;
-} Constancy;
-
-static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
-{
-    Constancy *c = arg;
-    (void)e;
-    if (node->op != NST_OP_LOAD) return;
-    NstBufferRole role = nst_module_get(c->module, (NstBuf){node->ref})->role;
-    if (role != NST_ROLE_CONST && role != NST_ROLE_PACKED) c->constant = false;
-}
-
-typedef struct Replace {
-    NstExpr from, to;
-} Replace;
-
-static NstExpr replace_node(void *arg, NstExprs *exprs, NstExpr e)
-{
-    const Replace *replace = arg;
-    (void)exprs;
-    return e.i == replace->from.i ? replace->to : (NstExpr){0};
-}
-
 /* A nest that writes the operand, the nest's axis x standing for `at`, over the given axes. */
 static NstNest *write_part(NstModule *module, const NstNest *nest, NstExpr operand, const Axes *axes, NstSym x,
                            NstDim at, NstAxis *axis, uint32_t n, NstBuf to)
@@ -151,9 +126,7 @@ NstPackedMatrix nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operan
         shape[k] = axes.axis[k].extent;
         index[k] = nst_dim_sym(module->dims, axes.axis[k].var);
     }
-    Constancy constancy = {module, true};
-    nst_expr_visit(module->exprs, operand, visit_load, &constancy);
-    NstPackedMatrix result = {.constant = constancy.constant};
+    NstPackedMatrix result = {.constant = nst_module_is_constant(module, operand)};
     const char *name = nst_format(module->arena, "%s_%s", nest->name, words_down ? "columns" : "rows");
     NstBuf packed =
         nst_module_buffer(module, name, NST_I32, axes.n, shape, result.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
@@ -161,9 +134,8 @@ NstPackedMatrix nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operan
     buffer->buffer.layout = register_layout(module, &axes, block, words, words_down);
     buffer->buffer.constant = result.constant;
     write_parts(module, nest, operand, &axes, block, words_down, packed, &result);
-    Replace replace = {operand, nst_expr_load(module->exprs, NST_I32, packed, index, (uint32_t)axes.n)};
-    nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
-    nest->state[0].step = nst_expr_rewrite(module->exprs, nest->state[0].step, replace_node, &replace);
+    nst_nest_replace_factor(module, nest, operand,
+                            nst_expr_load(module->exprs, NST_I32, packed, index, (uint32_t)axes.n));
     return result;
 }
 
