@@ -220,9 +220,9 @@ static NstStatus parse_matrix(NstReader *q, NstMatrixOp op, NstStmt **stmt)
     }
     if (op == NST_MATRIX_LOAD || op == NST_MATRIX_STORE) {
         NST_TRY(nst_read_expect_word(q, "rows"));
-        NST_TRY(nst_read_int(q, 0, NST_MAX_RANK, &axis[0]));
+        NST_TRY(nst_read_int(q, 0, NST_MAX_RANK - 1, &axis[0]));
         NST_TRY(nst_read_expect_word(q, "columns"));
-        NST_TRY(nst_read_int(q, 0, NST_MAX_RANK, &axis[1]));
+        NST_TRY(nst_read_int(q, 0, NST_MAX_RANK - 1, &axis[1]));
     }
     m.row_axis = (int)axis[0];
     m.col_axis = (int)axis[1];
