@@ -20,7 +20,7 @@ typedef struct ModuleCase {
     int64_t index_limit;         /* integer inputs hold 0 .. index_limit - 1; 0 = as support_fill */
     const NstTensorValue *input; /* by param: these instead of seeded ones; NULL = seeded */
     int canon; /* every kernel takes the canonical form: 1 of a run's, 2 of one that runs once; with the pass off */
-    bool unchecked;              /* compiled without checks of bounds */
+    bool unchecked; /* compiled without checks of bounds */
 } ModuleCase;
 
 /* Lowers, schedules, verifies and runs on seeded inputs; asserts success (Criterion).  threads 0: interpreted.  options NULL:

@@ -44,10 +44,12 @@ static void check(const ModuleCase *test, bool by_matrices)
     ModuleRun run = support_run_module(&ctx, test, &target, NULL, 0);
     support_same_results(&expected, &run, test->text);
     cr_assert_eq(has_matrices(&run), by_matrices, "%s", test->text);
+    static const NstPassOptions in_tests_hands = {.strict = true, .off = UINT64_C(1) << NST_PASS_CANON};
     for (int threads = 1; threads <= 2 && runs; threads++) {
         ModuleCase again = *test;
         again.unchecked = threads == 2;
-        run = support_run_module(&ctx, &again, &target, NULL, threads);
+        again.canon = threads - 1;
+        run = support_run_module(&ctx, &again, &target, &in_tests_hands, threads);
         support_same_results(&expected, &run, test->text);
     }
 }
