@@ -12,7 +12,7 @@ prefix=$work/moved
 expected='nestor 0.1.0: 2 4 6'
 same() { [ "$2" = "$expected" ] || { echo "$1 prints '$2', expected '$expected'" >&2; exit 1; }; }
 
-cmake -S "$here" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log"
+cmake -G Ninja -S "$here" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log"
 cmake --build "$work/build" >"$work/build.log"
 same "use-c" "$("$work/build/use-c")"
 same "use-cpp" "$("$work/build/use-cpp")"
