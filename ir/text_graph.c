@@ -124,8 +124,10 @@ static void print_formula(const NstGraphPrinter *printer, NstExpr e)
     print_quoted(printer, nst_text_get(&formula));
 }
 
+/* Operands from `first` up to `end`, or up to the last one of a node that has too few (the verifier says so). */
 static void print_operands(const NstGraphPrinter *printer, const NstNode *node, uint32_t first, uint32_t end)
 {
+    if (end > node->n_in) end = node->n_in;
     for (uint32_t k = first; k < end; k++) {
         nst_text_add(printer->text, k == first ? " " : ", ");
         nst_graph_print_value(printer, node->in[k]);
