@@ -319,6 +319,22 @@ static void choose_planes(Choice *c)
     s->inside &= ~(1u << v.axis);
 }
 
+/* L1's sets repeat every page on cores with virtual indexes; lines that one column tile may put into a set: half of the ways. */
+enum { SETS_BYTES = 4096, LINES_A_SET = 6, MOST_PLACES = 1024 };
+
+/* True if the places of all other axes, a row of columns apart, crowd one column tile into few sets of L1 (1,024 channels at
+ * 6 x 6: all 36 lines in one set, 63 GFLOP/s with the columns outside). */
+static bool columns_crowd_sets(const Choice *c, int64_t places, int64_t bytes)
+{
+    int lines[SETS_BYTES / LINE_BYTES] = {0};
+    for (int64_t k = 0; k < places && k < MOST_PLACES; k++) {
+        int64_t at = k * c->n * bytes % SETS_BYTES;
+        if (++lines[at / LINE_BYTES] > LINES_A_SET) return true;
+        if (at % LINE_BYTES && ++lines[(at / LINE_BYTES + 1) % (SETS_BYTES / LINE_BYTES)] > LINES_A_SET) return true;
+    }
+    return false;
+}
+
 /* Where both operands run along the columns, neighbouring places of the other axes read the same rows of the one operand: one
  * column tile goes through all of them, so that those rows stay in L1: unless four rows fit it anyway (851 channels at 7 x 7: 172
  * GFLOP/s, 119 with the columns inside).  Where a row has several tiles, these are outside instead and the columns inside, so that
@@ -329,6 +345,12 @@ static void choose_column_order(Choice *c)
     if (s->taps == 0) return;
     int64_t width = nst_tile_width(s), bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
     if (c->m * c->n * bytes * 4 <= c->module->target->l1_bytes || c->n < 2 * width) return;
+    int64_t places = c->m;
+    bool fixed;
+    for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
+        if ((int)k != s->row_axis && (int)k != s->col_axis)
+            places *= extent_or(c->module->dims, c->nest->axis[k].extent, TYPICAL_EXTENT, &fixed);
+    if (c->m <= COLUMN_ROWS && columns_crowd_sets(c, places, bytes)) return;
     for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
         if ((int)k != s->row_axis && (int)k != s->col_axis) s->inside |= 1u << k;
     limit_rows(c, COLUMN_ROWS);
