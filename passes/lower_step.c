@@ -90,15 +90,14 @@ static NstStatus add_inputs(Making *m)
 /* Counted symbols in a size. */
 static void add_made(NstLowering *lower, NstModuleStep *step, NstDim dim)
 {
-    for (uint32_t s = 1; s <= nst_dims_sym_count(lower->dims); s++) {
-        NstSym sym = {s};
-        if (nst_dims_sym_info(lower->dims, sym)->kind != NST_SYM_COUNTED || !nst_dim_uses(lower->dims, dim, sym))
-            continue;
+    const NstDimNode *node = nst_dim_node(lower->dims, dim);
+    if (node->op == NST_DIM_SYM && nst_dims_sym_info(lower->dims, node->sym)->kind == NST_SYM_COUNTED) {
         NstSym *makes = NST_NEW_ARRAY(lower->arena, NstSym, step->n_makes + 1);
         for (uint32_t k = 0; k < step->n_makes; k++) makes[k] = step->makes[k];
-        makes[step->n_makes++] = sym;
+        makes[step->n_makes++] = node->sym;
         step->makes = makes;
     }
+    for (uint32_t k = 0; k < node->n && node->arg; k++) add_made(lower, step, node->arg[k]);
 }
 
 static void add_outputs(Making *m)

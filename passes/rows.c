@@ -509,9 +509,8 @@ static void stream_outputs(NstWriter *w)
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, nst_writer_buffer(w, w->args.at[k]));
         int64_t lo, hi;
         nst_dim_bounds(w->module->dims, from->buffer.layout.elements, &lo, &hi);
-        lo *= nst_dtype_info(buffer->dtype)->bytes;
-        buffer->streamed = from->role == NST_ROLE_OUTPUT && buffer->access == NST_ACCESS_OUT &&
-                           lo > STREAM_L2 * w->module->target->l2_bytes;
+        int64_t most = STREAM_L2 * w->module->target->l2_bytes / nst_dtype_info(buffer->dtype)->bytes; /* elements */
+        buffer->streamed = from->role == NST_ROLE_OUTPUT && buffer->access == NST_ACCESS_OUT && lo > most;
     }
 }
 

@@ -8,9 +8,10 @@ typedef struct Planner {
     NstCompile *c;
     NstPlan *plan;
     NstModule *module;
-    uint32_t *buffer_of; /* by NstBuf.i: plan buffer + 1 */
-    bool *late;          /* by NstSym.i: has no value yet */
-    bool *checked;       /* by check of the module: it has its step */
+    uint32_t *buffer_of;  /* by NstBuf.i: plan buffer + 1 */
+    NST_VEC(NstSym) late; /* symbols that have no value yet */
+    bool *checked;        /* by check of the module: it has its step */
+    uint32_t n_checked;
 } Planner;
 
 /* --- ports --------------------------------------------------------------------------------------------------- */
@@ -287,7 +288,10 @@ static NstStatus kernel_step(Planner *p, const NstScheduled *from, uint32_t kern
 
 static void set_late(Planner *p, NstSym sym, bool late)
 {
-    p->late[sym.i] = late;
+    uint32_t k = 0;
+    while (k < p->late.n && p->late.at[k].i != sym.i) k++;
+    if (late && k == p->late.n) nst_vec_push(p->c->arena, &p->late, sym);
+    if (!late && k < p->late.n) p->late.at[k] = nst_vec_pop(&p->late);
 }
 
 static bool writes(const NstScheduled *from, NstBuf buffer)
@@ -328,7 +332,6 @@ static NstStatus add_reads(Planner *p, uint32_t after)
 /* Marks the symbols that have no value before a step gives them one. */
 static void mark_late(Planner *p)
 {
-    p->late = NST_NEW_ARRAY(p->c->arena, bool, nst_dims_sym_count(p->plan->dims) + 1);
     for (uint32_t k = 0; k < p->module->reads.n; k++) set_late(p, p->module->reads.at[k].sym, true);
     for (uint32_t k = 0; k < p->c->run.n; k++) {
         const NstModuleStep *step = p->c->run.at[k].group->step;
@@ -339,20 +342,21 @@ static void mark_late(Planner *p)
 
 static bool is_late(const Planner *p, NstDim dim)
 {
-    for (uint32_t s = 1; s <= nst_dims_sym_count(p->plan->dims); s++)
-        if (p->late[s] && nst_dim_uses(p->plan->dims, dim, (NstSym){s})) return true;
+    for (uint32_t k = 0; k < p->late.n; k++)
+        if (nst_dim_uses(p->plan->dims, dim, p->late.at[k])) return true;
     return false;
 }
 
 /* Checks as soon as their sizes are known: before any kernel that relies on them, which uses the same sizes. */
 static void add_checks(Planner *p)
 {
-    for (uint32_t k = 0; k < p->module->checks.n; k++) {
+    for (uint32_t k = 0; k < p->module->checks.n && p->n_checked < p->module->checks.n; k++) {
         const NstModuleCheck *check = &p->module->checks.at[k];
         if (p->checked[k] || is_late(p, check->a) || is_late(p, check->b)) continue;
         NstPlanStep step = {.kind = NST_STEP_CHECK, .a = check->a, .b = check->b, .text = check->message};
         nst_vec_push(p->c->arena, &p->plan->steps, step);
         p->checked[k] = true;
+        p->n_checked++;
     }
 }
 

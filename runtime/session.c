@@ -392,16 +392,22 @@ NstStatus nst_session_output(const NstSession *session, uint32_t index, NstPort 
     return get_port(session, plan->outputs.at, plan->outputs.n, index, port);
 }
 
+/* Kernels, code and constants of a plan and of its bodies. */
+static void add_facts(const NstPlan *plan, NstSessionFacts *facts)
+{
+    facts->kernels += plan->kernels.n;
+    facts->code_bytes += plan->code_bytes;
+    for (uint32_t k = 0; k < plan->constants.n; k++)
+        if (plan->constants.at[k].data) facts->constant_bytes += plan->constants.at[k].bytes;
+    for (uint32_t k = 0; k < plan->bodies.n; k++) add_facts(plan->bodies.at[k], facts);
+}
+
 void nst_session_facts(NstSession *session, NstSessionFacts *facts)
 {
     const NstPlan *plan = session->variant->plan;
     Variant *all[2] = {session->variant, atomic_load(&session->general)};
-    *facts = (NstSessionFacts){.kernels = plan->kernels.n,
-                               .steps = plan->steps.n,
-                               .code_bytes = plan->code_bytes,
-                               .compile_ns = plan->compile_ns};
-    for (uint32_t k = 0; k < plan->constants.n; k++)
-        if (plan->constants.at[k].data) facts->constant_bytes += plan->constants.at[k].bytes;
+    *facts = (NstSessionFacts){.steps = plan->steps.n, .compile_ns = plan->compile_ns};
+    add_facts(plan, facts);
     if (session->variant->exec) nst_exec_memory(session->variant->exec, &facts->run_states, &facts->arena_bytes);
     for (int k = 0; k < 2; k++) {
         if (!all[k]) continue;
@@ -648,9 +654,12 @@ NstStatus nst_profile_step(const NstProfile *profile, uint32_t index, NstProfile
     const NstPlan *plan = profile->plan;
     if (index >= plan->steps.n)
         return nst_report(NST_E_NOT_FOUND, "step %u is asked for, there are %u", index, plan->steps.n);
-    *step = (NstProfileStep){.name = "size", .ns = profile->ns[index]};
-    if (plan->steps.at[index].kind != NST_STEP_KERNEL) return NST_OK;
-    const NstPlanKernel *kernel = &plan->kernels.at[plan->steps.at[index].kernel];
+    static const char *const words[] = {"", "size", "check", "host", "if", "loop"};
+    const NstPlanStep *from = &plan->steps.at[index];
+    *step = (NstProfileStep){.name = words[from->kind], .origin = from->origin, .ns = profile->ns[index]};
+    if (from->kind == NST_STEP_HOST) step->name = from->text;
+    if (from->kind != NST_STEP_KERNEL) return NST_OK;
+    const NstPlanKernel *kernel = &plan->kernels.at[from->kernel];
     step->name = kernel->name;
     step->origin = kernel->origin;
     step->not_fused = kernel->not_fused;

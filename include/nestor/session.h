@@ -106,7 +106,7 @@ NST_API NstStatus nst_profile_new(NstSession *session, NstProfile **profile) NST
 NST_API void nst_profile_free(NstProfile *profile);
 
 typedef struct NstProfileStep {
-    const char *name;      /* of the kernel */
+    const char *name;      /* of the kernel; "size", "check", "if", "loop" or a function's for steps that are none */
     const char *origin;    /* the nodes of the model it came from; may be NULL */
     const char *not_fused; /* why it was not fused with the next one; may be NULL */
     uint64_t ns;           /* over all runs profiled */

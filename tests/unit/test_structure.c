@@ -343,3 +343,23 @@ Test(structure, what_may_be_empty_can_be_padded)
         nst_tensor_release(&y.tensor);
     }
 }
+
+/* Facts count what bodies have; a profile names steps that are no kernels. */
+Test(structure, facts_and_profiles_know_bodies)
+{
+    NstSessionFacts facts;
+    NstProfile *profile;
+    NstProfileStep step;
+    open_text(growing);
+    nst_session_facts(session, &facts);
+    cr_assert_geq(facts.kernels, 3); /* two results copied, at least one kernel in the body */
+    cr_assert_gt(facts.code_bytes, 64);
+    cr_assert_eq(nst_profile_new(session, &profile), NST_OK);
+    bool found = false;
+    for (uint32_t k = 0; k < nst_profile_step_count(profile); k++) {
+        cr_assert_eq(nst_profile_step(profile, k, &step), NST_OK);
+        found = found || strcmp(step.name, "loop") == 0;
+    }
+    cr_assert(found);
+    nst_profile_free(profile);
+}
