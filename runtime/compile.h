@@ -27,6 +27,9 @@ typedef struct NstCompile {
  * Errors: NST_E_PARSE, NST_E_MODEL, ... of the reader; NST_E_NOT_FOUND, NST_E_SHAPE for declared shapes that do not fit. */
 NstStatus nst_compile_read(NstCompile *c) NST_MUST_CHECK;
 
+/* Gives the sums of c->graph, whose sizes are declared, the orders of the same model's graph with open ones. */
+void nst_compile_take_orders(NstCompile *c, const NstGraph *open);
+
 /* True if a model is a graph in text form. */
 bool nst_compile_is_graph_text(const void *bytes, size_t n);
 

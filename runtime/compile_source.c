@@ -48,6 +48,27 @@ static NstStatus refuse_strings(NstCompile *c)
     return NST_OK;
 }
 
+/* The orders of sums do not depend on declared sizes. */
+static void take_open_orders(NstCompile *c, const NstImportOptions *declared)
+{
+    NstImportOptions options = *declared;
+    const char *needs;
+    NstGraph *open;
+    options.n_inputs = 0;
+    options.needs = &needs;
+    options.needs_position = NULL;
+    options.external = NULL;
+    options.n_external = NULL;
+    options.warn = NULL;
+    NstArena *arena = nst_arena_new(c->ctx, c->arena);
+    NstStatus status = nst_import_onnx(c->ctx, arena, c->request->bytes, c->request->size, &options, &open);
+    if (status == NST_OK)
+        nst_compile_take_orders(c, open);
+    else
+        nst_ctx_clear(c->ctx); /* there is no plan for all sizes to agree with */
+    nst_arena_free(arena);
+}
+
 static NstStatus import_onnx(NstCompile *c)
 {
     const NstCompileRequest *request = c->request;
@@ -76,6 +97,7 @@ static NstStatus import_onnx(NstCompile *c)
         NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
         c->fixed = fixed;
         c->n_fixed = options.n_fixed;
+        if (status == NST_OK && n > 0) take_open_orders(c, &options);
         if (status == NST_OK) return refuse_strings(c);
         if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, &options, fixed))
             return status;

@@ -584,3 +584,41 @@ Test(session, elements_of_sequences_are_inputs_and_outputs)
     }
     nst_ctx_dispose(&ctx);
 }
+
+/* ReduceMean over an open axis, once for all sizes and once for declared ones, whose sums would be ordered otherwise. */
+Test(session, declared_sizes_do_not_change_the_order_of_sums)
+{
+    enum { ROWS = 3, LONGEST = 400 };
+    static const int64_t open_shape[] = {-1, ONNX_UNNAMED, INT64_MIN}, rows_shape[] = {-1, INT64_MIN};
+    static const int64_t sizes[] = {5, 20, 100, LONGEST};
+    static float x[ROWS * LONGEST];
+    nst_arena_fail_after(0);
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    OnnxModel m = onnx_model(ctx.arena);
+    NstText attrs;
+    nst_text_init(&attrs, ctx.arena);
+    onnx_attr_ints(&attrs, "axes", 1, (const int64_t[]){-1});
+    onnx_attr_int(&attrs, "keepdims", 0);
+    m.opset = 13;
+    onnx_input(&m, "x", 1, open_shape);
+    onnx_output(&m, "y", 1, rows_shape);
+    onnx_node(&m, "ReduceMean", "r", "x", "y", &attrs);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "m", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+    fill(x, ROWS * LONGEST, 3);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        float y[2][ROWS];
+        NstInputShape shape = {.name = "x", .rank = 2, .shape = {ROWS, sizes[k]}};
+        for (int exact = 0; exact < 2; exact++) {
+            NstSessionOptions options = {.shapes = exact ? &shape : NULL, .n_shapes = exact ? 1 : 0};
+            cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+            NstNamedTensor in = floats("x", x, 2, ROWS, sizes[k]), out = floats("y", y[exact], 1, ROWS, 1);
+            cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+            nst_session_free(session);
+            session = NULL;
+        }
+        cr_expect_arr_eq(y[0], y[1], sizeof y[0], "%lld columns", (long long)sizes[k]);
+    }
+    nst_ctx_dispose(&ctx);
+}
