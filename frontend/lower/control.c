@@ -2,6 +2,7 @@
  *
  * A loop that carries sequences is imported step by step where the number of steps is known; else its steps may only add one
  * element each, which the loop then stacks like a scan. */
+#include "frontend/import_impl.h"
 #include "frontend/lower/sequence.h"
 
 #define MAX_STATES   64
@@ -44,8 +45,46 @@ static void check_alike(NstLower *c, int k, V condition, V a, V b)
              "output %d is a sequence or optional of another length in each branch: not supported", k);
     } else if (!is_parts(c, a) && rank(c, a) != rank(c, b)) {
         needs_value(c, condition);
-        fail(c, NST_E_UNSUPPORTED, "output %d has rank %d or %d: not supported", k, rank(c, a), rank(c, b));
+        fail(c, NST_E_UNSUPPORTED, "output %d has rank %d or %d: not supported%s", k, rank(c, a), rank(c, b),
+             c->import->options->n_inputs ? "" : "; where sizes decide, declare the shapes of the inputs");
     }
+}
+
+/* The same; *why: where declared sizes make the branch impossible, what is wrong with it, which is an error only if it is taken. */
+static NstRegionId try_branch(NstLower *c, const char *attr, int n, V *x, V *leaf, int *n_leaves, const char **why)
+{
+    NstCtx *ctx = c->import->ctx;
+    NstRegionId region = branch_region(c, attr, n, x, leaf, n_leaves);
+    bool by_sizes = c->b->status == NST_E_SHAPE && c->import->options->n_inputs > 0;
+    *why = by_sizes ? nst_strdup(c->b->graph->arena, ctx->error) : NULL;
+    if (!by_sizes) return region;
+    nst_ctx_clear(ctx);
+    c->b->status = NST_OK;
+    return region;
+}
+
+static bool has_known_extents(NstLower *c, V x)
+{
+    int64_t extent;
+    for (int k = 0; k < rank(c, x); k++)
+        if (!known(c, dim(c, x, k), &extent)) return false;
+    return true;
+}
+
+/* A region in the place of a branch that sizes make impossible: an assertion that fails, and zeros of the types that the other
+ * branch gives. */
+static NstRegionId refused_region(NstLower *c, const char *why, int n, const V *like, V *leaf)
+{
+    Inner inner;
+    for (int k = 0; k < n; k++)
+        if (!has_known_extents(c, like[k])) fail(c, NST_E_SHAPE, "%s", why);
+    enter(c, &inner);
+    nst_build_assert(c->b, number(c, NST_BOOL, 0), why);
+    for (int k = 0; k < n && !failed(c); k++) {
+        const NstType *t = type(c, like[k]);
+        leaf[k] = expand(c, number(c, t->dtype, 0), t->rank, t->shape);
+    }
+    return leave(c, &inner, failed(c) ? 0 : n, leaf);
 }
 
 LOWER(branch)
@@ -60,12 +99,18 @@ LOWER(branch)
         return;
     }
     NstRegionId region[2];
+    const char *why[2] = {NULL, NULL};
     for (int k = 0; k < 2; k++)
-        region[k] = branch_region(c, k == 0 ? "then_branch" : "else_branch", n, x[k], leaf[k], &n_leaves[k]);
-    for (int j = 0; j < n; j++) check_alike(c, j, condition, x[0][j], x[1][j]);
-    if (failed(c) || nst_build_if(c->b, condition, region[0], region[1], made, (uint32_t)n_leaves[0]) != NST_OK) return;
+        region[k] = try_branch(c, k == 0 ? "then_branch" : "else_branch", n, x[k], leaf[k], &n_leaves[k], &why[k]);
+    int other = why[0] ? 1 : 0; /* the one that counts, if one is refused */
+    if (why[0] && why[1]) fail(c, NST_E_SHAPE, "neither branch is possible: %s", why[0]);
+    if ((why[0] || why[1]) && !failed(c))
+        region[!other] = refused_region(c, why[!other], n_leaves[other], leaf[other], leaf[!other]);
+    for (int j = 0; j < n && !why[0] && !why[1]; j++) check_alike(c, j, condition, x[0][j], x[1][j]);
+    if (failed(c) || nst_build_if(c->b, condition, region[0], region[1], made, (uint32_t)n_leaves[other]) != NST_OK)
+        return;
     const V *next = made;
-    for (int k = 0; k < n; k++) out(c, k, with_leaves(c, x[0][k], &next));
+    for (int k = 0; k < n; k++) out(c, k, with_leaves(c, x[other][k], &next));
 }
 
 /* States of a scan keep their shapes. */
