@@ -36,10 +36,10 @@ NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOption
         for (int b = 0; step && b < 2; b++)
             if (step->body[b]) NST_TRY(nst_optimise_nests(ctx, step->body[b], options));
     }
+    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(module);
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
     if (nst_pass_on(options, NST_PASS_AHEAD)) nst_pass_ahead(module);
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
-    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(module);
     return NST_OK;
 }
 

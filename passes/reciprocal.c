@@ -1,20 +1,21 @@
 /* reciprocal.c: division of a whole row by one value as a product with its reciprocal (softmax, norms).
  *
- * In: nests after fusion.  Out: in the values of maps and epilogues, x / d becomes x * (1 / d) where d is read from memory and is
- * the same all along the nest's last axis; "simplify" then computes 1 / d once a row.  Approximate: one rounding more, so at most
- * 2 ulp from the quotient while |d| is in 2^-126 .. 2^126; outside, a reciprocal may overflow or lose bits. */
+ * In: nests before fusion, whose form does not depend on what sizes let be fused: plans for open and for declared sizes divide
+ * alike.  Out: in the values of maps and epilogues, x / d becomes x * (1 / d) where d is read from memory (not:
+ * computed from sizes) and is the same all along the nest's last axis; "simplify" then computes 1 / d once a row.
+ * Approximate: one rounding more, so at most 2 ulp from the quotient while |d| is in 2^-126 .. 2^126; outside, a reciprocal
+ * may overflow or lose bits. */
 #include "passes/pass.h"
-
-/* Along fewer elements than this the extra operation does not pay: a division costs about as much as five products. */
-#define LEAST_EXTENT 8
 
 typedef struct Row {
     NstModule *module;
+    const bool *of_sizes; /* by buffer: computed from sizes alone */
     const NstNest *nest;
     NstSym last;
 } Row;
 
 typedef struct Leaves {
+    const bool *of_sizes;
     bool load, arg;
 } Leaves;
 
@@ -22,14 +23,14 @@ static void note_leaf(void *arg, NstExpr e, const NstExprNode *node)
 {
     Leaves *leaves = arg;
     (void)e;
-    leaves->load = leaves->load || node->op == NST_OP_LOAD;
+    leaves->load = leaves->load || (node->op == NST_OP_LOAD && !leaves->of_sizes[node->ref]);
     leaves->arg = leaves->arg || node->op == NST_OP_ARG;
 }
 
 static bool varies(const Row *row, NstExpr e, Leaves *leaves)
 {
     NstExprs *exprs = row->module->exprs;
-    *leaves = (Leaves){0};
+    *leaves = (Leaves){.of_sizes = row->of_sizes};
     nst_expr_visit(exprs, e, note_leaf, leaves);
     if (leaves->arg || nst_expr_uses_sym(exprs, e, row->last)) return true;
     for (uint32_t k = 0; k < row->nest->n_lets; k++)
@@ -48,28 +49,46 @@ static NstExpr rewrite_division(void *arg, NstExprs *exprs, NstExpr rebuilt)
     return nst_expr_binary(exprs, NST_OP_MUL, node.arg[0], nst_expr_binary(exprs, NST_OP_DIV, one, node.arg[1]));
 }
 
-static void rewrite_nest(NstModule *module, NstNest *nest)
+static void rewrite_nest(NstModule *module, const bool *of_sizes, NstNest *nest)
 {
-    int64_t extent;
     if (nest->n_axes == 0) return;
     const NstAxis *last = &nest->axis[nest->n_axes - 1];
-    if (nst_dim_is_const(module->dims, last->extent, &extent) && extent < LEAST_EXTENT) return;
-    Row row = {module, nest, last->var};
+    Row row = {module, of_sizes, nest, last->var};
     for (uint32_t k = 0; k < nest->n_outs; k++)
         nest->out[k].value = nst_expr_rewrite(module->exprs, nest->out[k].value, rewrite_division, &row);
 }
 
-static void rewrite_group(NstModule *module, NstGroup *group)
+static void rewrite_group(NstModule *module, const bool *of_sizes, NstGroup *group)
 {
     for (uint32_t k = 0; k < group->items.n; k++) {
         if (group->items.at[k].nest)
-            rewrite_nest(module, group->items.at[k].nest);
+            rewrite_nest(module, of_sizes, group->items.at[k].nest);
         else
-            rewrite_group(module, group->items.at[k].group);
+            rewrite_group(module, of_sizes, group->items.at[k].group);
+    }
+}
+
+/* Marks what is computed from sizes alone: a constant where sizes are declared, so that a division by it is left as it is. */
+static void mark_sizes(NstModule *module, bool *of_sizes)
+{
+    bool *written = NST_NEW_ARRAY(module->arena, bool, module->buffers.n + 1);
+    for (uint32_t k = 0; k < module->groups.n; k++) {
+        const NstGroup *group = module->groups.at[k];
+        const NstNest *nest = group->items.n == 1 && group->n_axes == 0 ? group->items.at[0].nest : NULL;
+        if (!nest || nest->n_states || nest->n_lets) continue;
+        for (uint32_t o = 0; o < nest->n_outs; o++) {
+            Leaves leaves = {.of_sizes = of_sizes};
+            nst_expr_visit(module->exprs, nest->out[o].value, note_leaf, &leaves);
+            NstBuf to = nest->out[o].buffer;
+            of_sizes[to.i] = !leaves.load && (!written[to.i] || of_sizes[to.i]);
+            written[to.i] = true;
+        }
     }
 }
 
 void nst_pass_reciprocal(NstModule *module)
 {
-    for (uint32_t k = 0; k < module->groups.n; k++) rewrite_group(module, module->groups.at[k]);
+    bool *of_sizes = NST_NEW_ARRAY(module->arena, bool, module->buffers.n + 1);
+    mark_sizes(module, of_sizes);
+    for (uint32_t k = 0; k < module->groups.n; k++) rewrite_group(module, of_sizes, module->groups.at[k]);
 }
