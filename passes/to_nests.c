@@ -222,6 +222,18 @@ static bool is_padded(const NstLowering *lower, const NstNode *node, int axis)
     return !nst_dim_same(node->attr.pad.lo[axis], zero) || !nst_dim_same(node->attr.pad.hi[axis], zero);
 }
 
+/* How many elements along an axis a pad keeps, from *begin on: negative padding crops. */
+static NstDim kept_part(const NstLowering *lower, const NstNode *node, int axis, NstDim extent, NstDim *begin)
+{
+    NstDims *dims = lower->dims;
+    NstDim zero = *begin = nst_dim_const(dims, 0);
+    if (node->attr.pad.interior && node->attr.pad.interior[axis] != 0) return extent;
+    NstDim lo = node->attr.pad.lo[axis], hi = node->attr.pad.hi[axis];
+    *begin = nst_dim_max(dims, zero, nst_dim_mul_const(dims, lo, -1));
+    NstDim end = nst_dim_add(dims, extent, nst_dim_min(dims, zero, hi));
+    return nst_dim_max(dims, zero, nst_dim_sub(dims, end, *begin));
+}
+
 /* All of the output takes the value of the padding, then the input goes where it belongs. */
 static NstStatus lower_filled(NstLowering *lower, const NstNode *node)
 {
@@ -233,18 +245,21 @@ static NstStatus lower_filled(NstLowering *lower, const NstNode *node)
     nst_read_finish(&fill);
     nst_lower_add(lower, fill.nest);
     NstReading copy = nst_lower_begin(lower, "copy", node->origin, in->rank);
-    index = nst_lower_axes(lower, copy.nest, in->rank, in->shape);
-    NstExpr inside = {0}; /* none if the padding never crops */
+    NstDim begin[NST_MAX_RANK], kept[NST_MAX_RANK];
+    for (int k = 0; k < in->rank; k++) kept[k] = kept_part(lower, node, k, in->shape[k], &begin[k]);
+    index = nst_lower_axes(lower, copy.nest, in->rank, kept);
+    NstExpr inside = {0}; /* none if the padding never crops between elements of its own */
     for (int k = 0; k < in->rank; k++) {
         int64_t step = 1 + (node->attr.pad.interior ? node->attr.pad.interior[k] : 0);
+        index[k] = nst_dim_add(lower->dims, index[k], begin[k]);
         to[k] = nst_dim_add(lower->dims, nst_dim_mul_const(lower->dims, index[k], step), node->attr.pad.lo[k]);
-        inside = nst_and(lower->exprs, inside, nst_in_range(lower, to[k], out->shape[k]));
+        if (step > 1) inside = nst_and(lower->exprs, inside, nst_in_range(lower, to[k], out->shape[k]));
     }
     nst_lower_store(lower, copy.nest, buffer, to, nst_read_value(&copy, node->in[0], index));
     nst_read_finish(&copy);
     nst_lower_add(lower, copy.nest);
     NST_CHECK(lower->ctx, !inside.i, NST_E_UNSUPPORTED,
-              "pad that crops a tensor with an axis that may be empty has no nest form (bind the shape)");
+              "pad between elements that crops an axis that may be empty has no nest form (bind the shape)");
     return NST_OK;
 }
 

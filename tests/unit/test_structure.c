@@ -342,6 +342,15 @@ Test(structure, what_may_be_empty_can_be_padded)
         for (int64_t k = 0; k < n + 3; k++) cr_assert_eq(((float *)y.tensor.data)[k], k >= 1 && k <= n ? x[k - 1] : 7);
         nst_tensor_release(&y.tensor);
     }
+    open_text("graph g(x: f32[n]) {\n  %v = const f32[] splat 7f32\n"
+              "  %y = pad constant lo [-2] hi [1] %x, %v : f32[n - 1]\n  return y = %y\n}\n");
+    for (int64_t n = 6; n >= 1; n--) { /* two cropped at the front, one added at the end */
+        NstNamedTensor in = tensor(NST_F32, x, 1, n, 0, 0), y = {0};
+        cr_assert_eq(nst_session_run(session, &in, 1, &y, 1, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(y.tensor.shape[0], n - 1);
+        for (int64_t k = 0; k < n - 1; k++) cr_assert_eq(((float *)y.tensor.data)[k], k + 2 < n ? x[k + 2] : 7);
+        nst_tensor_release(&y.tensor);
+    }
 }
 
 /* Facts count what bodies have; a profile names steps that are no kernels. */
