@@ -27,7 +27,9 @@ static const NstDeclaredInput *declared(const Import *m, const char *name)
 static NstStatus read_extent(Import *m, const char *name, int axis, const Onnx__TensorShapeProto__Dimension *d,
                              NstDim *extent)
 {
-    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value != OPEN_EXTENT) {
+    bool opened = m->options->open_sizes && d->dim_value > 1;
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value != OPEN_EXTENT &&
+        !opened) {
         NST_CHECK(m->ctx, d->dim_value >= 0, NST_E_MODEL,
                   "input '%s': extent %lld of axis %d, allowed: at least 0, or -1 for an open one", name,
                   (long long)d->dim_value, axis);

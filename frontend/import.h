@@ -31,6 +31,8 @@ typedef struct NstImportOptions {
     uint32_t *n_external;
     NstStrings *
         strings; /* the graph's table of strings, of fixed ones too; NULL: a new one. [borrowed for the graph's life] */
+    /* Extents of inputs other than 0 and 1 are open, whatever the model says: how tests see that nothing needs them. */
+    bool open_sizes;
     const NstFixedInput *fixed;
     uint32_t n_fixed;
     /* After NST_E_UNSUPPORTED because an input decides about the graph's structure: the name of that input, else NULL.

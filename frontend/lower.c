@@ -129,6 +129,16 @@ bool is_num(NstLower *c, D a, int64_t value)
     return known(c, a, &v) && v == value;
 }
 
+void require_size(NstLower *c, D extent, int64_t value, const char *what)
+{
+    int64_t own;
+    if (failed(c)) return;
+    if (known(c, extent, &own) && own != value)
+        fail(c, NST_E_SHAPE, "%s is %lld, allowed: %lld", what, (long long)own, (long long)value);
+    else
+        nst_build_require_equal(c->b, extent, num(c, value), nst_format(c->arena, "%s: %s", c->label, what));
+}
+
 int norm_axis(NstLower *c, int64_t axis, int rank, bool inclusive)
 {
     int64_t last = rank - (inclusive ? 0 : 1), first = -rank;

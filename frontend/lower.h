@@ -103,6 +103,8 @@ bool is_num(NstLower *c, D a, int64_t value);
 bool known(NstLower *c, D a, int64_t *value);
 NstTruth compare(NstLower *c, D a, NstDimCompare op, D b);
 
+/* An extent that must be that number: fails, or is checked at run time where it is open. */
+void require_size(NstLower *c, D extent, int64_t value, const char *what);
 /* An axis -rank..rank-1 (inclusive: ..rank) as 0..; fails outside. */
 int norm_axis(NstLower *c, int64_t axis, int rank, bool inclusive);
 Axes axes_of(NstLower *c, const int64_t *axis, int n, int rank);

@@ -113,17 +113,23 @@ LOWER(branch)
     for (int k = 0; k < n; k++) out(c, k, with_leaves(c, x[other][k], &next));
 }
 
-/* States of a scan keep their shapes. */
-static void check_states(NstLower *c, int n, const V *from, const V *to)
+/* States of a scan keep their types and shapes; where that cannot be proven a reshape checks it. */
+static void keep_states(NstLower *c, int n, const V *from, V *to)
 {
     for (int k = 0; k < n && !failed(c); k++) {
         const NstType *a = type(c, from[k]), *b = type(c, to[k]);
         bool same =
             a->kind == NST_TYPE_TENSOR && b->kind == NST_TYPE_TENSOR && a->dtype == b->dtype && a->rank == b->rank;
         if (!same) fail(c, NST_E_MODEL, "state %d changes its type or rank", k);
-        for (int axis = 0; same && axis < a->rank; axis++)
-            if (compare(c, a->shape[axis], NST_DIM_EQ, b->shape[axis]) != NST_TRUE)
-                fail(c, NST_E_UNSUPPORTED, "state %d changes its extent at axis %d: not supported", k, axis);
+        for (int axis = 0; !failed(c) && axis < a->rank; axis++) {
+            NstTruth equal = compare(c, a->shape[axis], NST_DIM_EQ, b->shape[axis]);
+            if (equal == NST_FALSE) fail(c, NST_E_MODEL, "state %d changes its extent at axis %d", k, axis);
+            if (equal != NST_TRUE)
+                nst_build_require_equal(c->b, a->shape[axis], b->shape[axis],
+                                        nst_format(c->arena, "%s: state %d, axis %d", c->label, k, axis));
+            same = same && equal == NST_TRUE;
+        }
+        if (!same && !failed(c)) to[k] = reshape(c, to[k], a->rank, a->shape);
     }
 }
 
@@ -382,7 +388,7 @@ LOWER(scan)
     for (int k = 0; k < states; k++) from[k] = param(c, "state", type(c, in(c, k)));
     for (int k = 0; k < n; k++) from[states + k] = scan_slice(c, in(c, states + k), k, t);
     graph(c, "body", states + n, from, results, to + 1);
-    check_states(c, states, from, to + 1);
+    keep_states(c, states, from, to + 1);
     NstRegionId region = leave(c, &inner, results + 1, to);
     if (failed(c)) return;
     (void)nst_build_loop(c->b, size_value(c, steps), (V){0}, (uint32_t)states, c->ins, region, made, (uint32_t)results);
@@ -423,7 +429,7 @@ static void scan_sample(NstLower *c, const OldScan *s, V b, V *made)
     for (int k = 0; k < s->n; k++)
         from[s->states + k] = entry_of(c, scanned[k], entry(c, "directions", k) ? map(c, "b - a", t, last) : t);
     graph(c, "body", s->states + s->n, from, s->results, to + 1);
-    check_states(c, s->states, from, to + 1);
+    keep_states(c, s->states, from, to + 1);
     for (int k = 0; k < s->states && length.i; k++) to[k + 1] = map(c, "a < b ? c : d", t, length, to[k + 1], from[k]);
     NstRegionId region = leave(c, &inner, s->results + 1, to);
     if (failed(c)) return;

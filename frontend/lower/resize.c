@@ -195,10 +195,9 @@ static bool read_lines(NstLower *c, const Axes *axes, Line *l)
     if (n < 0 && !has(c, 2)) fail(c, NST_E_MODEL, "neither scales nor sizes");
     bool by_size = n >= 0, constant = !by_size && const_floats(c, 2, axes->n, value);
     bool crop = attr_is(c, "coordinate_transformation_mode", "tf_crop_and_resize");
-    if (!failed(c) && (by_size ? n != axes->n : !is_num(c, dim(c, in(c, 2), 0), axes->n)))
-        fail(c, NST_E_MODEL, "scales or sizes do not have an entry for each of %d axes", axes->n);
-    if (crop && !is_num(c, dim(c, in(c, 1), 0), 2 * axes->n))
-        fail(c, NST_E_MODEL, "roi does not have two entries an axis");
+    if (!failed(c) && by_size && n != axes->n) fail(c, NST_E_MODEL, "sizes has %d entries, allowed: %d", n, axes->n);
+    if (!by_size) require_size(c, dim(c, in(c, 2), 0), axes->n, "the number of scales");
+    if (crop) require_size(c, dim(c, in(c, 1), 0), 2 * axes->n, "the number of entries of roi");
     for (int k = 0; k < axes->n && !failed(c); k++) {
         l[k] = (Line){.axis = axes->at[k], .n = dim(c, in(c, 0), axes->at[k])};
         if (by_size) {

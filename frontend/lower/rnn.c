@@ -232,8 +232,7 @@ static bool check_layer(NstLower *c, int n)
     static const char *const names[] = {"X", "W", "R"};
     for (int k = 0; k < 3; k++)
         if (rank(c, in(c, k)) != 3) fail(c, NST_E_SHAPE, "%s has rank %d, allowed: 3", names[k], rank(c, in(c, k)));
-    if (!failed(c) && !is_num(c, dim(c, in(c, 2), 0), n))
-        fail(c, NST_E_SHAPE, "R has another number of directions than %d ('%s')", n, attr_s(c, "direction"));
+    require_size(c, dim(c, in(c, 2), 0), n, "the number of directions of R");
     return !failed(c);
 }
 

@@ -112,9 +112,9 @@ LOWER(grid_sample)
     if (!kernel || !fold)
         fail(c, NST_E_MODEL, "mode '%s', padding_mode '%s', allowed: nearest, linear, cubic; zeros, border, reflection",
              attr_s(c, "mode"), attr_s(c, "padding_mode"));
-    if (n < 1 || n > MAX_SPATIAL || rank(c, grid) != n + 2 || !is_num(c, dim(c, grid, n + 1), n))
-        fail(c, NST_E_SHAPE, "X has rank %d, grid %d, allowed: equal, 3 to %d, grid's last extent two less", n + 2,
-             rank(c, grid), MAX_SPATIAL + 2);
+    if (n < 1 || n > MAX_SPATIAL || rank(c, grid) != n + 2)
+        fail(c, NST_E_SHAPE, "X has rank %d, grid %d, allowed: equal, 3 to %d", n + 2, rank(c, grid), MAX_SPATIAL + 2);
+    require_size(c, dim(c, grid, n + 1), n, "the last extent of grid");
     for (int k = 0; k < n && !failed(c); k++) {
         extent[k] = dim(c, x, k + 2);
         at[k] = map(c, corners ? "(a + 1) / 2 * (b - 1)" : "((a + 1) * b - 1) / 2", last_entry(c, grid, n - 1 - k),
@@ -138,10 +138,11 @@ LOWER(affine_grid)
     V theta = widen(c, in(c, 0)), y[MAX_SPATIAL];
     const D *size = sizes_in(c, 1, "size", 0, &entries);
     n = entries - 2;
-    if (!failed(c) && (n < 1 || n > MAX_SPATIAL || rank(c, theta) != 3 || !is_num(c, dim(c, theta, 1), n) ||
-                       !is_num(c, dim(c, theta, 2), n + 1)))
+    if (!failed(c) && (n < 1 || n > MAX_SPATIAL || rank(c, theta) != 3))
         fail(c, NST_E_SHAPE, "size has %d entries, theta rank %d, allowed: n + 2, and [N, n, n + 1]", entries,
              rank(c, theta));
+    require_size(c, dim(c, theta, 1), n, "the rows of theta");
+    require_size(c, dim(c, theta, 2), n + 1, "the columns of theta");
     if (failed(c)) return;
     for (int row = 0; row < n && !failed(c); row++) {
         V own = drop_axis(c, slice1(c, theta, 1, num(c, row), 1, num(c, 1)), 1), sum = last_entry(c, own, n);
@@ -197,9 +198,10 @@ static V pixels(NstLower *c, V x)
 
 static bool check_regions(NstLower *c, V x, V rois, int entries)
 {
-    if (rank(c, x) != 4 || rank(c, rois) != 2 || !is_num(c, dim(c, rois, 1), entries))
+    if (rank(c, x) != 4 || rank(c, rois) != 2)
         fail(c, NST_E_SHAPE, "X has rank %d, rois %d, allowed: 4, and [regions, %d]", rank(c, x), rank(c, rois),
              entries);
+    require_size(c, dim(c, rois, 1), entries, "the last extent of rois");
     return !failed(c);
 }
 

@@ -76,8 +76,10 @@ static D half_plus_one(NstLower *c, D n)
 /* Number of parts of the last axis. */
 static int parts_of(NstLower *c, V x)
 {
-    int64_t parts;
-    if (rank(c, x) < 2 || !known(c, dim(c, x, rank(c, x) - 1), &parts) || parts < 1 || parts > 2)
+    int64_t parts = 0;
+    if (rank(c, x) >= 2 && !known(c, dim(c, x, rank(c, x) - 1), &parts))
+        return fail(c, NST_E_UNSUPPORTED, "an input whose last extent is open (real or complex) is not supported"), 1;
+    if (rank(c, x) < 2 || parts < 1 || parts > 2)
         return fail(c, NST_E_SHAPE, "input of rank %d, allowed: at least 2, the last extent 1 or 2", rank(c, x)), 1;
     return (int)parts;
 }

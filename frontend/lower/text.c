@@ -125,18 +125,18 @@ typedef struct Grams {
     int64_t pool_n;
 } Grams;
 
-/* How often each gram of length m is in rows x[N, C], its elements skip + 1 apart: [N, grams], or none. */
+/* How often each gram of length m is in rows x[N, C], its elements skip + 1 apart: [N, grams].  Rows are filled up behind, so
+ * that a gram can begin anywhere; those that would reach past the row do not count. */
 static V count_grams(NstLower *c, V x, const Grams *g, int m, int64_t skip)
 {
-    int64_t first = g->start[m - 1], last = m < g->n_lengths ? g->start[m] : g->pool_n, n, grams = (last - first) / m;
-    if (!known(c, dim(c, x, 1), &n)) return fail(c, NST_E_UNSUPPORTED, "rows of an open length are not supported");
-    if (n < (m - 1) * (skip + 1) + 1 || grams == 0) return (V){0};
-    D shape[2] = {num(c, grams), num(c, m)};
-    V pool = reshape(c, slice1(c, g->pool, 0, num(c, first), 1, num(c, grams * m)), 2, shape);
-    NstWindowAxis w = {1, num(c, m), 1, skip + 1, num(c, 0), num(c, 0)};
+    int64_t first = g->start[m - 1], last = m < g->n_lengths ? g->start[m] : g->pool_n, past = (m - 1) * (skip + 1);
+    D shape[2] = {num(c, (last - first) / m), num(c, m)}, n = dim(c, x, 1);
+    V pool = reshape(c, slice1(c, g->pool, 0, num(c, first), 1, num(c, last - first)), 2, shape);
+    NstWindowAxis w = {1, num(c, m), 1, skip + 1, num(c, 0), num(c, past)};
     V view = insert_axis(c, nst_build_window(c->b, x, 1, &w, (V){0}), 2); /* [N, places, 1, m] */
     V same = reduce(c, "a & b", map(c, "a == b", view, pool), axes_from(3, 4), DROP);
-    return reduce(c, "a + b", convert(c, same, NST_F32), axes_from(1, 2), DROP);
+    V fits = map(c, "a < b", insert_axis(c, nst_build_iota(c->b, n), 1), size_value(c, sub(c, n, num(c, past))));
+    return reduce(c, "a + b", convert(c, map(c, "a & b", same, fits), NST_F32), axes_from(1, 2), DROP);
 }
 
 /* Attribute lists that must fit together; the table of places in the output. */
@@ -182,8 +182,7 @@ static V count_all(NstLower *c, V x, const Grams *g)
         V sum = expand(c, number(c, NST_F32, 0), 2, shape);
         bool wanted = m >= attr_i(c, "min_gram_length") && m <= attr_i(c, "max_gram_length");
         for (int64_t skip = 0; wanted && skip <= (m == 1 ? 0 : skips) && !failed(c); skip++) {
-            V more = count_grams(c, x, g, m, skip);
-            if (more.i) sum = map(c, "a + b", sum, more);
+            sum = map(c, "a + b", sum, count_grams(c, x, g, m, skip));
         }
         part[n++] = sum;
     }

@@ -1,6 +1,6 @@
 /* run_cases.c: official ONNX test cases through the reference interpreter.
  *
- *     run_cases [-v] [--known FILE] [--at-least N] FOLDER...
+ *     run_cases [-v] [--open] [--known FILE] [--at-least N] FOLDER...
  *
  * Each folder below FOLDER that has a model.onnx is a case: inputs test_data_set_N/input_K.pb, outputs output_K.pb.
  * A case passes if every output is within rtol 1e-3, atol 1e-7 (integers and bools: equal), or is not supported if the
@@ -27,7 +27,7 @@ typedef struct Case {
     char why[NST_ERROR_TEXT + 64];
 } Case;
 
-static bool verbose;
+static bool verbose, open_sizes;
 static NstStrings *strings; /* of the case */
 static const char *known_text = "";
 
@@ -146,8 +146,12 @@ static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size
     NstFixedInput fixed[8];
     NstDeclaredInput declared[4 * MAX_VALUES];
     const char *needs;
-    NstImportOptions options = {
-        .folder = c->path, .fixed = fixed, .needs = &needs, .input = declared, .strings = strings};
+    NstImportOptions options = {.folder = c->path,
+                                .fixed = fixed,
+                                .needs = &needs,
+                                .input = declared,
+                                .strings = strings,
+                                .open_sizes = open_sizes};
     for (int k = 0; k < n_in; k++) {
         if (!in[k].is_parts) continue;
         NST_CHECK(ctx, options.n_inputs + (uint32_t)in[k].n < 4 * MAX_VALUES, NST_E_UNSUPPORTED, "many values");
@@ -302,6 +306,8 @@ int main(int argc, char **argv)
     for (; k < argc && argv[k][0] == '-'; k++) {
         if (strcmp(argv[k], "-v") == 0)
             verbose = true;
+        else if (strcmp(argv[k], "--open") == 0)
+            open_sizes = true;
         else if (strcmp(argv[k], "--known") == 0 && k + 1 < argc)
             known_text = known = read_known(argv[++k]);
         else if (strcmp(argv[k], "--at-least") == 0 && k + 1 < argc)
@@ -310,7 +316,7 @@ int main(int argc, char **argv)
             return 2;
     }
     if (k == argc) {
-        fprintf(stderr, "usage: run_cases [-v] [--known FILE] [--at-least N] FOLDER...\n");
+        fprintf(stderr, "usage: run_cases [-v] [--open] [--known FILE] [--at-least N] FOLDER...\n");
         return 2;
     }
     for (; k < argc; k++) run_folder(argv[k], count);
