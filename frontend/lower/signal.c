@@ -1,5 +1,6 @@
 /* signal.c: windows and Fourier transforms.  A transform is a product with a matrix of cosines and sines: [n, parts] times
- * [n * parts, k * parts], where parts are real and imaginary; angles are whole numbers of quarter turns / n until the end. */
+ * [n * parts, k * parts], where parts are real and imaginary; angles are whole numbers of quarter turns / n until the end.
+ * Long ones of known length are split into short ones.  Source: Cooley and Tukey (1965). */
 #include "frontend/lower.h"
 
 static NstDtype type_attr(NstLower *c, const char *name)
@@ -33,6 +34,7 @@ typedef struct Transform {
     D n, in_length, out_length; /* period; entries that are read and written */
     bool inverse;
     int in_parts, out_parts; /* 1: real, 2: complex */
+    bool unscaled;           /* an inverse is not divided by n */
     bool mirrored;           /* the entries read are half of a spectrum whose other half is their conjugate */
 } Transform;
 
@@ -46,24 +48,99 @@ static V transform_matrix(NstLower *c, const Transform *t, NstDtype type)
     V n = size_value(c, t->n);
     V turn = map(c, t->inverse ? "mod(4*a*b - (d - c)*e, 4*e)" : "mod(4*a*b + (d - c)*e, 4*e)", i, k, p, q, n);
     V m = map(c, "cos(1.5707963267948966 * (a / b))", convert(c, turn, NST_F64), convert(c, n, NST_F64));
-    if (t->inverse) m = map(c, "a / b", m, convert(c, n, NST_F64));
+    if (t->inverse && !t->unscaled) m = map(c, "a / b", m, convert(c, n, NST_F64));
     if (t->mirrored) m = map(c, "b == 0 | 2 * b == c ? a : 2 * a", m, i, n);
     D shape[2] = {mul(c, t->in_length, num(c, t->in_parts)), mul(c, t->out_length, num(c, t->out_parts))};
     return convert(c, reshape(c, m, 2, shape), type);
+}
+
+/* --- fast transforms ------------------------------------------------------------------------------------------- */
+
+/* Transforms up to this length are one product with a matrix: 2 n^2 numbers of it, and as many multiplications an entry as a
+ * split saves.  A split of n = a b costs a + b an entry instead. */
+#define MATRIX_LENGTH 256
+
+/* The largest divisor of n that is at most its root, 1 for a prime. */
+static int64_t near_root(int64_t n)
+{
+    int64_t best = 1;
+    for (int64_t a = 2; a * a <= n; a++)
+        if (n % a == 0) best = a;
+    return best;
+}
+
+/* x[R, rows, n, parts] over its last two axes by a matrix. */
+static V by_matrix(NstLower *c, V x, int64_t n, bool inverse)
+{
+    int64_t parts = 1;
+    (void)known(c, dim(c, x, 3), &parts);
+    Transform t = {.n = num(c, n),
+                   .in_length = num(c, n),
+                   .out_length = num(c, n),
+                   .inverse = inverse,
+                   .in_parts = (int)parts,
+                   .out_parts = 2,
+                   .unscaled = true};
+    V y = contract(c, "abn,nk->abk", merge_axes(c, x, 2), transform_matrix(c, &t, dtype(c, x)));
+    return failed(c) ? y : split_axis(c, y, 2, n);
+}
+
+/* The same by a split n = a b (Cooley and Tukey): over n1 of n = b n1 + n2, a turn by n2 k1 / n, over n2; then k = k1 + a k2. */
+static V by_split(NstLower *c, V x, int64_t n, bool inverse)
+{
+    static const int columns[] = {0, 1, 3, 2, 4}, joined[] = {0, 1, 3, 2, 4};
+    int64_t a = n > MATRIX_LENGTH ? near_root(n) : 1, b = n / a;
+    if (a == 1 || failed(c)) return by_matrix(c, x, n, inverse);
+    NstDtype t = dtype(c, x);
+    D rows = dim(c, x, 1);
+    x = merge_axes(c, permute(c, split_axis(c, x, 2, a), columns), 1); /* [R, rows * b, a, parts] */
+    x = by_split(c, x, a, inverse);                                    /* .. k1, 2 */
+    D apart[5] = {dim(c, x, 0), rows, num(c, b), num(c, a), num(c, 2)};
+    x = reshape(c, x, 5, apart);
+    V n2 = insert_axis(c, nst_build_iota(c->b, num(c, b)), 1), k1 = nst_build_iota(c->b, num(c, a));
+    V angle = map(c, inverse ? "-6.283185307179586 * a / b" : "6.283185307179586 * a / b",
+                  convert(c, map(c, "a * b", n2, k1), NST_F64), number(c, NST_F64, (double)n));
+    V turn[2] = {convert(c, map(c, "cos(a)", angle), t), convert(c, map(c, "sin(a)", angle), t)}, part[2], out2[2];
+    for (int k = 0; k < 2; k++) part[k] = drop_axis(c, slice1(c, x, 4, num(c, k), 1, num(c, 1)), 4);
+    out2[0] = insert_axis(c, map(c, "a * c + b * d", part[0], part[1], turn[0], turn[1]), 4);
+    out2[1] = insert_axis(c, map(c, "b * c - a * d", part[0], part[1], turn[0], turn[1]), 4);
+    x = merge_axes(c, permute(c, concat(c, 2, out2, 4), columns), 1); /* [R, rows * a, b, 2] */
+    x = by_split(c, x, b, inverse);                                   /* .. k2, 2 */
+    D again[5] = {dim(c, x, 0), rows, num(c, a), num(c, b), num(c, 2)};
+    x = permute(c, reshape(c, x, 5, again), joined); /* [R, rows, k2, k1, 2] */
+    return merge_axes(c, x, 2);
+}
+
+/* x[R, in_length, parts] by splits: whole spectra, of which the wanted part is taken. */
+static V fast_transform(NstLower *c, V x, const Transform *t, int64_t n)
+{
+    if (t->mirrored) { /* entry n - k is the conjugate of entry k */
+        D more = sub(c, t->n, t->in_length);
+        V sign = nst_build_const(c->b, NST_F32, 1, (int64_t[]){2}, (float[]){1, -1});
+        V both[2] = {x, map(c, "a * b", slice1(c, x, 1, more, -1, more), convert(c, sign, dtype(c, x)))};
+        x = concat(c, 2, both, 1);
+    }
+    V y = drop_axis(c, by_split(c, insert_axis(c, x, 1), n, t->inverse), 1);
+    y = slice1(c, slice1(c, y, 1, num(c, 0), 1, t->out_length), 2, num(c, 0), 1, num(c, t->out_parts));
+    return t->inverse ? map(c, "a / b", y, number(c, dtype(c, y), (double)n)) : y;
 }
 
 /* x[..., n, parts], cut or filled with zeros to in_length, transformed over its last two axes. */
 static V transform(NstLower *c, V x, const Transform *t)
 {
     int r = rank(c, x);
+    int64_t n;
     D lo[NST_MAX_RANK], hi[NST_MAX_RANK], shape[NST_MAX_RANK];
     for (int k = 0; k < r; k++) lo[k] = hi[k] = num(c, 0);
     hi[r - 2] = sub(c, t->in_length, dim(c, x, r - 2));
     x = nst_build_pad(c->b, x, lo, hi, NULL, NST_PAD_CONSTANT, (V){0});
-    D flat[2] = {product(c, x, 0, r - 2), mul(c, t->in_length, num(c, t->in_parts))};
+    bool split = known(c, t->n, &n) && n > MATRIX_LENGTH && near_root(n) > 1;
+    D flat[3] = {product(c, x, 0, r - 2), t->in_length, num(c, t->in_parts)};
     for (int k = 0; k < r - 2; k++) shape[k] = dim(c, x, k);
     shape[r - 2] = t->out_length;
     shape[r - 1] = num(c, t->out_parts);
+    if (split) return reshape(c, fast_transform(c, reshape(c, x, 3, flat), t, n), r, shape);
+    flat[1] = mul(c, flat[1], flat[2]);
     V y = contract(c, "rn,nk->rk", reshape(c, x, 2, flat), transform_matrix(c, t, dtype(c, x)));
     return reshape(c, y, r, shape);
 }
