@@ -59,6 +59,7 @@ static V transform_matrix(NstLower *c, const Transform *t, NstDtype type)
 /* Transforms up to this length are one product with a matrix: 2 n^2 numbers of it, and as many multiplications an entry as a
  * split saves.  A split of n = a b costs a + b an entry instead. */
 #define MATRIX_LENGTH 256
+#define MAX_LENGTH    INT32_MAX /* to look for divisors of */
 
 /* The largest divisor of n that is at most its root, 1 for a prime. */
 static int64_t near_root(int64_t n)
@@ -134,7 +135,7 @@ static V transform(NstLower *c, V x, const Transform *t)
     for (int k = 0; k < r; k++) lo[k] = hi[k] = num(c, 0);
     hi[r - 2] = sub(c, t->in_length, dim(c, x, r - 2));
     x = nst_build_pad(c->b, x, lo, hi, NULL, NST_PAD_CONSTANT, (V){0});
-    bool split = known(c, t->n, &n) && n > MATRIX_LENGTH && near_root(n) > 1;
+    bool split = known(c, t->n, &n) && n > MATRIX_LENGTH && n <= MAX_LENGTH && near_root(n) > 1;
     D flat[3] = {product(c, x, 0, r - 2), t->in_length, num(c, t->in_parts)};
     for (int k = 0; k < r - 2; k++) shape[k] = dim(c, x, k);
     shape[r - 2] = t->out_length;
