@@ -53,7 +53,7 @@ NstStatus nst_gate_program_new(NstCtx *ctx, NstGates *g, const NstGateSource *so
     NST_TRY(nst_compile_plan(&c, &p->plan));
     p->compile_ms = (double)(nst_os_now_ns() - start) / 1e6;
     for (int t = 0; t < 2; t++) {
-        NST_TRY(nst_exec_new(ctx, p->plan, g->pool[t], NULL, &p->on[t].exec));
+        NST_TRY(nst_exec_new(ctx, p->plan, g->pool[t], NULL, NULL, &p->on[t].exec));
         nst_arena_on_free(ctx->arena, free_exec, p->on[t].exec);
     }
     return NST_OK;

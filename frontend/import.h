@@ -2,6 +2,7 @@
 #ifndef NST_FRONTEND_IMPORT_H
 #define NST_FRONTEND_IMPORT_H
 
+#include "ir/custom.h"
 #include "ir/graph.h"
 
 /* Extents the caller states for an input; -1 leaves one as the model has it.  An input "s" that is a sequence or optional has as
@@ -42,6 +43,7 @@ typedef struct NstImportOptions {
     /* Hears of what is wrong with a model but decides nothing (a declared output shape).  May be NULL. */
     void (*warn)(void *arg, const char *text);
     void *warn_arg;
+    const NstCustom *operators; /* whose nodes become host nodes */
 } NstImportOptions;
 
 /* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output

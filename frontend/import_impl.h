@@ -30,6 +30,10 @@ typedef struct NstImport {
 
 /* The nodes of a graph or function, in the current scope and region. */
 NstStatus nst_import_nodes(NstImport *m, Onnx__NodeProto *const *node, size_t n) NST_MUST_CHECK;
+/* A node that a registered operator does.  Errors: NST_E_MODEL for counts that it does not have, what infer returns, what is
+ * wrong with the types it gives. */
+NstStatus nst_import_custom(NstImport *m, const NstOperator *op, const Onnx__NodeProto *node,
+                            NstLower *c) NST_MUST_CHECK;
 /* Constants of a graph; overridable ones are left out. */
 NstStatus nst_import_initializers(NstImport *m, const Onnx__GraphProto *g) NST_MUST_CHECK;
 /* The values named by a graph's outputs. */

@@ -43,8 +43,8 @@ static NstStatus find_row(NstImport *m, const Onnx__NodeProto *node, const char 
     if (strcmp(domain, "ai.onnx") == 0)
         NST_FAIL(m->ctx, NST_E_MODEL, "%s: no operator '%s' in ai.onnx (opset %lld)", label, node->op_type,
                  (long long)opset);
-    NST_FAIL(m->ctx, NST_E_UNSUPPORTED, "%s: operator '%s' of domain '%s' is not supported", label, node->op_type,
-             domain);
+    NST_FAIL(m->ctx, NST_E_UNSUPPORTED, "%s: operator '%s' of domain '%s' is not supported, and not registered", label,
+             node->op_type, domain);
 }
 
 static NstStatus find_inputs(NstImport *m, const Onnx__NodeProto *node, NstLower *c)
@@ -167,6 +167,23 @@ static NstStatus import_operator(NstImport *m, const Onnx__NodeProto *node, cons
     return run_row(m, row, c);
 }
 
+/* The registered operator that a node is, or NULL. */
+static NstStatus find_custom(NstImport *m, const Onnx__NodeProto *node, const char *label, const NstOperator **op)
+{
+    const char *domain = nst_onnx_domain(node->domain);
+    const NstCustom *list = m->options->operators;
+    const NstOperator *any = nst_custom_find(list, domain, node->op_type, 0);
+    *op = NULL;
+    if (!any) return NST_OK;
+    int64_t opset = opset_of(m, domain);
+    NST_CHECK(m->ctx, opset > 0 || strncmp(domain, "com.", 4) == 0, NST_E_MODEL,
+              "%s: domain '%s' is not imported by the model", label, domain);
+    *op = nst_custom_find(list, domain, node->op_type, opset);
+    NST_CHECK(m->ctx, *op, NST_E_UNSUPPORTED, "%s: registered in version %d, the model imports opset %lld of '%s'",
+              label, (int)any->version, (long long)opset, domain);
+    return NST_OK;
+}
+
 static NstStatus import_node(NstImport *m, const Onnx__NodeProto *node)
 {
     NST_CHECK(m->ctx, node->op_type && *node->op_type, NST_E_MODEL, "graph: a node without an operator");
@@ -180,6 +197,13 @@ static NstStatus import_node(NstImport *m, const Onnx__NodeProto *node)
     c.wanted = NST_NEW_ARRAY(m->scratch, bool, c.n_outs);
     for (int k = 0; k < c.n_outs; k++) c.wanted[k] = *node->output[k] != '\0';
     NST_TRY(find_inputs(m, node, &c));
+    const NstOperator *custom;
+    NST_TRY(find_custom(m, node, c.label, &custom));
+    if (custom) {
+        m->b->origin = nst_origin_of(m->graph->origins, nst_format(m->scratch, "%.200s (%s)", name, node->op_type));
+        NST_TRY(nst_import_custom(m, custom, node, &c));
+        return define_outputs(m, node, &c);
+    }
     NST_TRY(function ? import_call(m, function, node, &c) : import_operator(m, node, name, &c));
     return define_outputs(m, node, &c);
 }

@@ -63,6 +63,13 @@ const NstType *type(const NstLower *c, V v)
     return v.i == 0 || failed(c) ? &scalar : nst_value_type(c->b->graph, v);
 }
 
+D counted(NstLower *c, int64_t least_size)
+{
+    NstDims *dims = c->b->graph->dims;
+    const char *name = nst_format(c->arena, "s%u", nst_dims_sym_count(dims));
+    return nst_dim_sym(dims, nst_dims_new_sym(dims, NST_SYM_COUNTED, name, least_size, INT64_MAX));
+}
+
 D num(NstLower *c, int64_t value)
 {
     return nst_dim_const(c->b->graph->dims, value);

@@ -92,6 +92,8 @@ static inline NstDtype dtype(const NstLower *c, V v)
 /* Extent of an axis; 1 outside the rank. */
 D dim(NstLower *c, V v, int axis);
 D num(NstLower *c, int64_t value);
+/* A size that is known once the node has run. */
+D counted(NstLower *c, int64_t least_size);
 D add(NstLower *c, D a, D b);
 D sub(NstLower *c, D a, D b);
 D mul(NstLower *c, D a, D b);

@@ -2,6 +2,7 @@
  * C library. */
 #include "frontend/inspect.h"
 #include "runtime/compile.h"
+#include "runtime/host_eval.h"
 
 #include <stdlib.h>
 #include "runtime/run_state.h"
@@ -177,8 +178,10 @@ static NstStatus interpret_body(NstCtx *ctx, void *arg)
     NstTensorValue *out = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
     for (uint32_t k = 0; k < call->n_inputs; k++) NST_TRY(interpret_input(ctx, &call->inputs[k], k, &in[k]));
     NST_TRY(check_fixed(&c, in, call->n_inputs));
+    NstHostGraph owner = {c.graph, call->request->operators};
+    NstHostCall host = nst_host_for_graph(&owner);
     NST_TRY(
-        nst_graph_interpret(ctx, ctx->arena, c.graph, in, call->n_inputs, call->request->target->has_fma, NULL, out));
+        nst_graph_interpret(ctx, ctx->arena, c.graph, in, call->n_inputs, call->request->target->has_fma, &host, out));
     for (uint32_t k = 0; k < call->n_outputs; k++) NST_TRY(interpret_output(ctx, &out[k], &call->outputs[k]));
     return NST_OK;
 }

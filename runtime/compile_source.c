@@ -92,7 +92,8 @@ static NstStatus import_onnx(NstCompile *c)
                                 .needs = &needs,
                                 .needs_position = &position,
                                 .warn = request->warn,
-                                .warn_arg = request->warn_arg};
+                                .warn_arg = request->warn_arg,
+                                .operators = request->operators};
     for (;;) {
         NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
         c->fixed = fixed;

@@ -5,12 +5,13 @@
 #ifndef NST_RUNTIME_COMPILER_H
 #define NST_RUNTIME_COMPILER_H
 
+#include "ir/custom.h"
 #include "ir/target.h"
 #include "nestor/inspect.h"
 #include "nestor/session.h"
 #include "runtime/cache.h"
 
-#define NST_COMPILER_ABI 4
+#define NST_COMPILER_ABI 5
 
 /* Where compiled kernels are kept: libnestor's cache. */
 typedef struct NstKernelStore {
@@ -27,6 +28,7 @@ typedef struct NstCompileRequest {
     size_t size;
     const NstTarget *target;
     const NstSessionOptions *options;
+    const NstCustom *operators; /* registered ones that nodes of the model may be */
     NstKernelStore kernels;
     int threads; /* to compile with */
     char *error; /* message of a failure */

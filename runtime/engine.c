@@ -92,6 +92,7 @@ void nst_engine_free(NstEngine *engine)
     if (!engine) return;
     nst_pool_free(engine->pool);
     nst_cache_free(engine->cache);
+    nst_operators_free(engine->operators);
     free(engine->folder);
     free(engine);
 }

@@ -2,6 +2,7 @@
 #ifndef NST_RUNTIME_ENGINE_H
 #define NST_RUNTIME_ENGINE_H
 
+#include <stdatomic.h>
 #include "ir/loop.h"
 #include "runtime/compiler.h"
 #include "runtime/threads.h"
@@ -13,6 +14,7 @@ struct NstEngine {
     NstTarget target;
     NstLog log;
     void *log_arg;
+    _Atomic(const NstCustom *) operators; /* registered */
 };
 
 struct NstModel {
@@ -33,6 +35,13 @@ void nst_engine_log(const NstEngine *engine, NstLogLevel level, const char *form
 
 /* A request to the compiler for this model; error is where messages go. */
 NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptions *options, char *error, size_t n);
+
+/* Ends the list of registered operators. */
+void nst_operators_free(const NstCustom *list);
+
+/* Appends a line for each registered operator whose name stands in the model, in an order that does not depend on that of
+ * registration: what a plan of the model depends on. */
+void nst_operators_add_material(NstText *text, const NstCustom *list, const NstModel *model);
 
 /* The table of the compiler library.  Errors are reported. */
 NstStatus nst_engine_compiler(const NstEngine *engine, const NstCompilerTable **table) NST_MUST_CHECK;

@@ -4,7 +4,7 @@
 #include <fenv.h>
 #include <stdlib.h>
 #include "runtime/helpers.h"
-#include "runtime/host.h"
+#include "runtime/host_custom.h"
 #include "runtime/structure.h"
 
 /* --- steps --------------------------------------------------------------------------------------------------- */
@@ -255,9 +255,29 @@ static bool has_constant_sizes(const NstPlan *plan, const NstPlanStep *step)
     return true;
 }
 
+/* The function of a host step must be there; a registered operator is bound. */
+static NstStatus check_host(NstCtx *ctx, NstExec *exec, const NstPlanStep *step, const NstCustomStep **bound)
+{
+    NstArena *arena = exec->plan->arena;
+    const char *where = step->origin ? step->origin : "a step";
+    if (!nst_custom_is_name(step->text)) {
+        NST_CHECK(ctx, nst_host_find(step->text), NST_E_UNSUPPORTED, "%s: the host function '%s'", where, step->text);
+        return NST_OK;
+    }
+    uint32_t n_out = step->n_buffers - step->n_in;
+    NstTensor *out = NST_NEW_ARRAY(arena, NstTensor, n_out);
+    for (uint32_t k = 0; k < n_out; k++) out[k].rank = exec->plan->buffers.at[step->buffer[step->n_in + k]].rank;
+    NstHostStep form = {.name = step->text, .config = step->config, .n_in = step->n_in, .n_out = n_out, .out = out};
+    NstCustomStep *made = NST_NEW_ARRAY(arena, NstCustomStep, 1);
+    if (nst_custom_bind(ctx, arena, exec->operators, &form, made) != NST_OK) return nst_note(ctx, "in %s", where);
+    *bound = made;
+    return NST_OK;
+}
+
 static NstStatus check_steps(NstCtx *ctx, NstExec *exec)
 {
     const NstPlan *plan = exec->plan;
+    exec->custom = NST_NEW_ARRAY(plan->arena, const NstCustomStep *, plan->steps.n);
     for (uint32_t k = 0; k < plan->prepack.n; k++) {
         const NstPlanStep *step = &plan->prepack.at[k];
         NST_CHECK(ctx, step->kind == NST_STEP_KERNEL && has_constant_sizes(plan, step), NST_E_UNSUPPORTED,
@@ -266,8 +286,7 @@ static NstStatus check_steps(NstCtx *ctx, NstExec *exec)
     }
     for (uint32_t k = 0; k < plan->steps.n; k++) {
         const NstPlanStep *step = &plan->steps.at[k];
-        NST_CHECK(ctx, step->kind != NST_STEP_HOST || nst_host_find(step->text), NST_E_UNSUPPORTED,
-                  "%s: the host function '%s'", step->origin ? step->origin : "a step", step->text);
+        if (step->kind == NST_STEP_HOST) NST_TRY(check_host(ctx, exec, step, &exec->custom[k]));
         if (step->kind == NST_STEP_KERNEL) exec->n_params += step->n_sizes;
         if (step->n_buffers > exec->max_buffers) exec->max_buffers = step->n_buffers;
     }
@@ -315,7 +334,7 @@ static NstStatus ready(NstCtx *ctx, NstExec *exec, const NstKernelFn *function)
     exec->body = NST_NEW_ARRAY(plan->arena, NstExec *, plan->bodies.n);
     if (function) function += plan->kernels.n;
     for (uint32_t k = 0; k < plan->bodies.n; k++) {
-        NST_TRY(nst_exec_new(ctx, plan->bodies.at[k], exec->pool, function, &exec->body[k]));
+        NST_TRY(nst_exec_new(ctx, plan->bodies.at[k], exec->pool, function, exec->operators, &exec->body[k]));
         if (function) function += plan->bodies.at[k]->kernels.n;
     }
     return prepack(ctx, exec);
@@ -332,12 +351,14 @@ static NstStatus ready_body(NstCtx *ctx, void *arg)
     return ready(ctx, job->exec, job->function);
 }
 
-NstStatus nst_exec_new(NstCtx *ctx, NstPlan *plan, NstPool *pool, const NstKernelFn *function, NstExec **exec)
+NstStatus nst_exec_new(NstCtx *ctx, NstPlan *plan, NstPool *pool, const NstKernelFn *function,
+                       const NstCustom *operators, NstExec **exec)
 {
     NstExec *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     NST_CHECK(ctx, made, NST_E_NOMEM, "no memory for a plan that runs");
     made->plan = plan;
     made->pool = pool;
+    made->operators = operators;
     Ready job = {made, function};
     NstStatus status = nst_guard(ctx, ready_body, &job);
     if (status != NST_OK) {

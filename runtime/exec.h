@@ -7,6 +7,7 @@
 #define NST_RUNTIME_EXEC_H
 
 #include "ir/abi.h"
+#include "ir/custom.h"
 #include "ir/plan.h"
 #include "runtime/threads.h"
 
@@ -26,10 +27,11 @@ typedef struct NstExecRun {
 
 /* Makes a plan ready.  `function` stands in for the code of the plan and then of its bodies, which
  * have none of their own (tests); NULL = take it from plan->code.
+ * operators: the registered ones that host steps may name. [borrowed for the life of *exec]
  * The plan's prepack steps are done and dropped.  Owns: the caller ends it with nst_exec_free, before plan and pool.
  * Errors: NST_E_NOMEM; NST_E_UNSUPPORTED naming a step this version cannot run; what a prepack kernel reports. */
 NstStatus nst_exec_new(NstCtx *ctx, NstPlan *plan, NstPool *pool, const NstKernelFn *function,
-                       NstExec **exec) NST_MUST_CHECK;
+                       const NstCustom *operators, NstExec **exec) NST_MUST_CHECK;
 
 /* No run may be under way.  NULL is allowed. */
 void nst_exec_free(NstExec *exec);

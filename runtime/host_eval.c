@@ -2,7 +2,7 @@
 #include "runtime/host_eval.h"
 
 #include <string.h>
-#include "runtime/host.h"
+#include "runtime/host_custom.h"
 
 static NstStatus give(NstHostStep *step, uint32_t k)
 {
@@ -17,10 +17,12 @@ static NstStatus give(NstHostStep *step, uint32_t k)
 static NstStatus call(void *arg, NstCtx *ctx, NstArena *arena, const NstNode *node, const NstTensorValue *in,
                       NstTensorValue *out)
 {
-    NstGraph *graph = arg;
+    const NstHostGraph *owner = arg;
+    NstGraph *graph = owner->graph;
     const char *name = node->attr.host.name;
     NstHostFn function = nst_host_find(name);
-    NST_CHECK(ctx, function, NST_E_UNSUPPORTED, "there is no host function '%s'", name);
+    bool custom = nst_custom_is_name(name);
+    NST_CHECK(ctx, function || custom, NST_E_UNSUPPORTED, "there is no host function '%s'", name);
     NstTensor *from = NST_NEW_ARRAY(arena, NstTensor, node->n_in), *to = NST_NEW_ARRAY(arena, NstTensor, node->n_out);
     for (uint32_t k = 0; k < node->n_in; k++) {
         from[k] = (NstTensor){.dtype = in[k].dtype, .rank = in[k].rank, .data = in[k].data, .bytes = in[k].bytes};
@@ -37,7 +39,13 @@ static NstStatus call(void *arg, NstCtx *ctx, NstArena *arena, const NstNode *no
     step.give = give;
     step.owner = arena;
     step.strings = graph->strings;
-    NST_TRY(function(&step));
+    if (custom) {
+        NstCustomStep bound;
+        NST_TRY(nst_custom_bind(ctx, arena, owner->operators, &step, &bound));
+        NST_TRY(nst_custom_call(&bound, &step));
+    } else {
+        NST_TRY(function(&step));
+    }
     for (uint32_t k = 0; k < node->n_out; k++) {
         out[k] = (NstTensorValue){.dtype = to[k].dtype, .rank = to[k].rank, .data = to[k].data, .bytes = to[k].bytes};
         memcpy(out[k].shape, to[k].shape, sizeof to[k].shape);
@@ -45,7 +53,7 @@ static NstStatus call(void *arg, NstCtx *ctx, NstArena *arena, const NstNode *no
     return NST_OK;
 }
 
-NstHostCall nst_host_for_graph(NstGraph *graph)
+NstHostCall nst_host_for_graph(NstHostGraph *owner)
 {
-    return (NstHostCall){graph, call};
+    return (NstHostCall){owner, call};
 }

@@ -2,9 +2,16 @@
 #ifndef NST_RUNTIME_HOST_EVAL_H
 #define NST_RUNTIME_HOST_EVAL_H
 
+#include "ir/custom.h"
 #include "ir/graph.h"
 
-/* Calls the functions of host.def; strings are those of the graph. [borrowed: graph] */
-NstHostCall nst_host_for_graph(NstGraph *graph);
+/* Whose nodes are evaluated, and the operators that they may name. */
+typedef struct NstHostGraph {
+    NstGraph *graph;
+    const NstCustom *operators;
+} NstHostGraph;
+
+/* Calls the functions of host.def and registered operators; strings are those of the graph. [borrowed: owner] */
+NstHostCall nst_host_for_graph(NstHostGraph *owner);
 
 #endif

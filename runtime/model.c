@@ -150,6 +150,7 @@ NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptio
                                .size = model->size,
                                .target = &engine->target,
                                .options = options ? options : &defaults,
+                               .operators = atomic_load(&engine->operators),
                                .kernels = {engine->cache, find_kernel, release_kernel, store_kernel},
                                .threads = nst_pool_threads(engine->pool),
                                .error = error,

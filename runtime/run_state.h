@@ -16,7 +16,10 @@ struct NstExec {
     NstPool *pool;
     NstSizes sizes;        /* [arena of the plan] */
     NstKernelFn *function; /* by kernel [arena of the plan] */
-    NstExec **body;        /* by body of the plan [arena of the plan] */
+    const struct NstCustomStep *
+        *custom;                /* by step: the registered operator that does it, or NULL [arena of the plan] */
+    const NstCustom *operators; /* [borrowed] */
+    NstExec **body;             /* by body of the plan [arena of the plan] */
     NstMapping code;
     uint32_t n_syms;      /* one more than the highest symbol */
     uint32_t n_in_dims;   /* ranks of all inputs together */

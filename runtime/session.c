@@ -25,9 +25,10 @@ struct NstSession {
     NstInputShape *shapes;
     char **shape_names;
     char **overridable;
-    NstNamedTensor *values; /* names and data are copies */
-    NstLock *lock;          /* of making the general variant beside an exact one */
-    Variant *variant;       /* made with the session: exact if shapes are declared */
+    const NstCustom *operators; /* registered when the session was made */
+    NstNamedTensor *values;     /* names and data are copies */
+    NstLock *lock;              /* of making the general variant beside an exact one */
+    Variant *variant;           /* made with the session: exact if shapes are declared */
     _Atomic(Variant *) general;
 };
 
@@ -46,6 +47,7 @@ static void add_material(NstText *text, const NstSession *session, bool exact)
                  (long long)target->l2_bytes, (long long)target->l3_bytes);
     nst_text_add(text, "strict %d bounds %d interpret %d off %s\n", options->strict != 0, options->bounds_checks != 0,
                  options->interpret != 0, options->passes_off ? options->passes_off : "");
+    nst_operators_add_material(text, session->operators, model);
     for (uint32_t k = 0; exact && k < options->n_shapes; k++) {
         const NstInputShape *shape = &options->shapes[k];
         nst_text_add_quoted(text, shape->name, strlen(shape->name));
@@ -144,6 +146,7 @@ static NstStatus compile_plan(NstCtx *ctx, Making *m)
     NstSessionOptions options = session->options;
     if (!m->exact) options.n_shapes = 0;
     NstCompileRequest request = nst_model_request(session->model, &options, ctx->error, sizeof ctx->error);
+    request.operators = session->operators;
     int64_t start = nst_os_now_ns();
     NstStatus status = table->compile(&request, &m->variant->blob);
     if (status != NST_OK) {
@@ -185,7 +188,7 @@ static NstStatus make_variant(NstCtx *ctx, void *arg)
     NstStatus status = load_plan(ctx, &key, m);
     if (status != NST_OK) NST_TRY(compile_plan(ctx, m));
     if (m->session->options.interpret) return NST_OK;
-    NST_TRY(nst_exec_new(ctx, m->variant->plan, engine->pool, NULL, &m->variant->exec));
+    NST_TRY(nst_exec_new(ctx, m->variant->plan, engine->pool, NULL, m->session->operators, &m->variant->exec));
     if (!m->variant->compiled) return NST_OK;
     return store_plan(ctx, &key, m);
 }
@@ -324,6 +327,7 @@ NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options, Nst
     NstSession *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     if (!made) return nst_report(NST_E_NOMEM, "no memory for a session");
     made->model = model;
+    made->operators = atomic_load(&model->engine->operators);
     NstStatus status = NST_OK;
     if (!copy_options(made, options) || nst_lock_new(&made->lock) != NST_OK)
         status = nst_report(NST_E_NOMEM, "no memory for a session");
@@ -515,6 +519,7 @@ static NstStatus interpret(NstSession *session, const NstPlan *plan, const NstTe
     const NstCompilerTable *table;
     NST_TRY(nst_engine_compiler(session->model->engine, &table));
     NstCompileRequest request = nst_model_request(session->model, &session->options, error, sizeof error);
+    request.operators = session->operators;
     NstTensor made[STACK_PORTS] = {{0}};
     if (plan->outputs.n > STACK_PORTS)
         return nst_report(NST_E_LIMIT, "the interpreter gives %d outputs at most", STACK_PORTS);

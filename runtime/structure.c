@@ -5,7 +5,7 @@
 #include "runtime/structure.h"
 
 #include <stdlib.h>
-#include "runtime/host.h"
+#include "runtime/host_custom.h"
 
 /* What a buffer holds now. */
 static NstStatus buffer_tensor(NstRunState *state, uint32_t b, NstTensor *tensor)
@@ -73,7 +73,8 @@ static NstStatus host_body(NstCtx *ctx, void *arg)
             if (nst_sizes_known(&state->exec->sizes, buffer->shape[axis], state->state))
                 NST_TRY(nst_run_state_size(state, buffer->shape[axis], buffer->name, &out[k].shape[axis]));
     }
-    NST_TRY(nst_host_find(step->text)(&host));
+    const NstCustomStep *custom = state->exec->custom[step - state->exec->plan->steps.at];
+    NST_TRY(custom ? nst_custom_call(custom, &host) : nst_host_find(step->text)(&host));
     nst_arena_free(scratch);
     return NST_OK;
 }

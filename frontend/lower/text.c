@@ -32,14 +32,6 @@ static V host(NstLower *c, const char *name, const char *config, int n, const V 
     return made;
 }
 
-/* A size that is known once the function has run. */
-static D counted(NstLower *c, int64_t least_size)
-{
-    NstDims *dims = c->b->graph->dims;
-    const char *name = nst_format(c->arena, "s%u", nst_dims_sym_count(dims));
-    return nst_dim_sym(dims, nst_dims_new_sym(dims, NST_SYM_COUNTED, name, least_size, INT64_MAX));
-}
-
 LOWER(equal)
 {
     out(c, 0, map(c, "a == b", handles(c, in(c, 0)), handles(c, in(c, 1))));

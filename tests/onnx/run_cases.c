@@ -199,7 +199,8 @@ static NstStatus run_data_set(NstCtx *ctx, Case *c, const char *bytes, size_t n,
         for (int j = 0; j < in[k].n && n_values < 4 * MAX_VALUES; j++) value[n_values++] = in[k].at[j];
     const NstRegion *region = nst_graph_region(graph, NST_GRAPH_REGION);
     NST_CHECK(ctx, region->results.n <= 4 * MAX_VALUES && n_values < 4 * MAX_VALUES, NST_E_UNSUPPORTED, "many values");
-    NstHostCall host = nst_host_for_graph(graph);
+    NstHostGraph owner = {graph, NULL};
+    NstHostCall host = nst_host_for_graph(&owner);
     NST_TRY(nst_graph_interpret(ctx, ctx->arena, graph, value, n_values, true, &host, out));
     NST_TRY(read_values(ctx, c, set, g, false, wanted, &n_wanted));
     for (int k = 0; k < n_wanted; k++) {

@@ -78,7 +78,7 @@ int main(int n_words, char **words)
     long wrong[CALLERS] = {0}, all = 0;
     if (n_words != 2 || nst_ctx_init(&ctx) != NST_OK || nst_pool_new(3, &pool) != NST_OK) return 2;
     if (nst_cache_new(words[1], 3000, &cache) != NST_OK) return 2;
-    if (nst_exec_new(&ctx, make_plan(ctx.arena), pool, functions, &exec) != NST_OK) return 2;
+    if (nst_exec_new(&ctx, make_plan(ctx.arena), pool, functions, NULL, &exec) != NST_OK) return 2;
     for (int k = 0; k < CALLERS; k++)
         if (pthread_create(&caller[k], NULL, call_often, &wrong[k]) != 0) return 2;
     for (int k = 0; k < CALLERS; k++) {

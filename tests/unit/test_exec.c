@@ -79,7 +79,7 @@ static void make_chain(bool parallel)
 static NstExec *make_exec(const NstKernelFn *functions)
 {
     NstExec *exec;
-    cr_assert_eq(nst_exec_new(&ctx, plan, pool, functions, &exec), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_exec_new(&ctx, plan, pool, functions, NULL, &exec), NST_OK, "%s", ctx.error);
     return exec;
 }
 
@@ -390,7 +390,7 @@ Test(exec, unsupported_steps_are_refused_by_name)
     NstPlanStep host = {.kind = NST_STEP_HOST, .text = "regex"};
     nst_vec_push(ctx.arena, &plan->steps, host);
     NstExec *exec;
-    cr_assert_eq(nst_exec_new(&ctx, plan, pool, chain_functions, &exec), NST_E_UNSUPPORTED);
+    cr_assert_eq(nst_exec_new(&ctx, plan, pool, chain_functions, NULL, &exec), NST_E_UNSUPPORTED);
     cr_assert_str_eq(ctx.error, "a step: the host function 'regex'");
 }
 
@@ -491,7 +491,7 @@ Test(exec, each_allocation_may_fail)
         NstTensor x = nst_test_tensor(in, 3), y = {0};
         nst_ctx_clear(&ctx);
         nst_arena_fail_after(n);
-        NstStatus status = nst_exec_new(&ctx, plan, pool, chain_functions, &exec);
+        NstStatus status = nst_exec_new(&ctx, plan, pool, chain_functions, NULL, &exec);
         if (status == NST_OK) status = run(exec, &x, &y);
         nst_arena_fail_after(0);
         cr_assert(status == NST_OK || status == NST_E_NOMEM);

@@ -181,7 +181,8 @@ static NstStatus run(Case *c, NstTensorValue *out)
     NstText bytes = onnx_bytes(&c->model);
     NstImportOptions options = {.strings = c->strings};
     NST_TRY(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph));
-    NstHostCall host = nst_host_for_graph(graph);
+    NstHostGraph owner = {graph, NULL};
+    NstHostCall host = nst_host_for_graph(&owner);
     return nst_graph_interpret(&ctx, ctx.arena, graph, c->in, (uint32_t)c->n_in, true, &host, out);
 }
 
