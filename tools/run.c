@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include "tools/npy.h"
@@ -198,15 +199,35 @@ static void show_step(const ToolOptions *options, const NstProfileStep *step, ui
     printf("}");
 }
 
-static int show_bench(const ToolOptions *options, const ToolOpen *open, const NstProfile *profile, double *times)
+/* What comes before the runs that are measured. */
+typedef struct Start {
+    double ready_ms; /* from opening the engine to a session: compiled, or warm from the cache */
+    double first_ms; /* the first run */
+} Start;
+
+static void show_times(const ToolOptions *options, const Start *start, const double *times)
 {
     size_t n = (size_t)options->repeat;
-    qsort(times, n, sizeof *times, by_value);
+    struct rusage usage = {.ru_maxrss = 0};
+    (void)getrusage(RUSAGE_SELF, &usage);
     if (options->json)
-        printf("{\"runs\": %zu, \"best_ms\": %.6f, \"median_ms\": %.6f, ", n, times[0], times[n / 2]);
+        printf("{\"runs\": %zu, \"best_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, "
+               "\"first_ms\": %.6f, \"peak_rss_bytes\": %lld, ",
+               n, times[0], times[n / 2], times[n * 9 / 10], times[n * 99 / 100], start->first_ms,
+               (long long)usage.ru_maxrss * 1024);
     else
-        printf("%zu runs: best %.4f ms, median %.4f ms, 90%% %.4f ms\n", n, times[0], times[n / 2], times[n * 9 / 10]);
-    print_facts(options, open, 0, times[n / 2]);
+        printf(
+            "%zu runs: best %.4f ms, median %.4f ms, 90%% %.4f ms, 99%% %.4f ms; first %.4f ms, peak memory %.1f MB\n",
+            n, times[0], times[n / 2], times[n * 9 / 10], times[n * 99 / 100], start->first_ms,
+            (double)usage.ru_maxrss / 1024);
+}
+
+static int show_bench(const ToolOptions *options, const ToolOpen *open, const NstProfile *profile, const Start *start,
+                      double *times)
+{
+    qsort(times, (size_t)options->repeat, sizeof *times, by_value);
+    show_times(options, start, times);
+    print_facts(options, open, start->ready_ms, times[options->repeat / 2]);
     if (options->json) printf(", \"steps\": [");
     for (uint32_t k = 0; k < nst_profile_step_count(profile); k++) {
         NstProfileStep step;
@@ -219,7 +240,7 @@ static int show_bench(const ToolOptions *options, const ToolOpen *open, const Ns
 }
 
 static int run_often(const ToolOptions *options, const ToolOpen *open, const ToolInputs *inputs, Outputs *outputs,
-                     double *times)
+                     const Start *started, double *times)
 {
     NstProfile *profile;
     NstStatus status = nst_profile_new(open->session, &profile);
@@ -233,7 +254,7 @@ static int run_often(const ToolOptions *options, const ToolOpen *open, const Too
         status = nst_session_run(open->session, inputs->at, inputs->n, outputs->at, outputs->n, &run);
         if (k >= 0 && k < options->repeat) times[k] = now_ms() - start;
     }
-    int code = status == NST_OK ? show_bench(options, open, profile, times) : tool_fail(status);
+    int code = status == NST_OK ? show_bench(options, open, profile, started, times) : tool_fail(status);
     nst_profile_free(profile);
     return code;
 }
@@ -245,17 +266,22 @@ int tool_bench(ToolOptions *options)
     Outputs outputs = {NULL, 0};
     double *times = calloc((size_t)options->repeat, sizeof *times);
     void **memory = NULL;
+    double begin = now_ms();
     int status = tool_open(options, true, &open);
+    Start start = {.ready_ms = now_ms() - begin};
     if (status == 0) status = tool_inputs_make(options, open.session, &inputs);
     if (status == 0) status = make_outputs(open.session, &outputs);
     if (status == 0) {
+        begin = now_ms();
         NstStatus ran = nst_session_run(open.session, inputs.at, inputs.n, outputs.at, outputs.n, NULL);
+        start.first_ms = now_ms() - begin;
         status = ran == NST_OK ? 0 : tool_fail(ran);
     }
     if (status == 0) {
         memory = calloc(outputs.n + 1, sizeof *memory);
         for (uint32_t k = 0; memory && k < outputs.n; k++) memory[k] = outputs.at[k].tensor.owned;
-        status = times && memory ? run_often(options, &open, &inputs, &outputs, times) : tool_usage("no memory");
+        status =
+            times && memory ? run_often(options, &open, &inputs, &outputs, &start, times) : tool_usage("no memory");
         for (uint32_t k = 0; memory && k < outputs.n; k++) outputs.at[k].tensor.owned = memory[k];
     }
     free(memory);
