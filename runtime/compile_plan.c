@@ -157,8 +157,9 @@ static void see_parallel(void *arg, NstStmt *stmt, int depth)
 }
 
 /* Costs in units of 1/64 ns of one core with AVX-512 (design/measurements, 2026-11): 20 operations an element take 0.31 ns,
- * an exp 0.23 ns, an FMA of a contraction 1/85 ns; an element written and read back takes 0.1 (L2) to 0.4 ns (memory). */
-enum { COST_OPERATION = 1, COST_FUNCTION = 16, COST_LOAD = 4, COST_ELEMENT = 16 };
+ * an exp 0.23 ns, an FMA of a contraction 1/85 ns; an element written and read back takes 0.1 (L2) to 0.4 ns (memory).  An element of weights
+ * streams in 0.018 (L2) to 0.037 ns (L3): a product of one row takes that, not the time of its FMAs. */
+enum { COST_OPERATION = 1, COST_FUNCTION = 16, COST_LOAD = 4, COST_ELEMENT = 16, COST_STREAM = 1 };
 
 typedef struct Cost {
     int64_t operations, loads;
@@ -191,6 +192,19 @@ static int64_t point_cost(const Planner *p, const NstNest *nest)
     return COST_ELEMENT * (int64_t)nest->n_outs + cost.operations + COST_LOAD * cost.loads;
 }
 
+/* The time that a contraction takes to bring its column operand in, once: what few rows do not hide. */
+static NstDim stream_cost(const Planner *p, const NstNest *nest)
+{
+    NstDims *dims = p->plan->dims;
+    NstContraction c;
+    if (!nst_nest_contraction(p->module, nest, &c) || c.n_cols == 0) return nst_dim_const(dims, 0);
+    NstDim elements = nst_dim_const(dims, COST_STREAM);
+    for (uint32_t k = 0; k < c.n_batch; k++) elements = nst_dim_mul(dims, elements, nest->axis[c.batch[k]].extent);
+    for (uint32_t k = 0; k < c.n_cols; k++) elements = nst_dim_mul(dims, elements, nest->axis[c.cols[k]].extent);
+    for (uint32_t k = 0; k < nest->n_reduce; k++) elements = nst_dim_mul(dims, elements, nest->reduce[k].extent);
+    return elements;
+}
+
 /* The time of a group on one core, in those units: it chooses the number of threads. */
 static NstDim group_work(const Planner *p, const NstGroup *group)
 {
@@ -208,6 +222,7 @@ static NstDim group_work(const Planner *p, const NstGroup *group)
         NstDim each = nst_dim_mul_const(dims, terms, term_cost(p, nest));
         each = nst_dim_add_const(dims, each, point_cost(p, nest));
         total = nst_dim_add(dims, total, nst_dim_mul(dims, points, each));
+        total = nst_dim_add(dims, total, stream_cost(p, nest));
     }
     return total;
 }
