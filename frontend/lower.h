@@ -151,6 +151,11 @@ V gather(NstLower *c, V data, V index, int axis, NstIndexMode mode);
 V along(NstLower *c, V vector, int axis, int rank);
 /* round(x) + zero (none: 0) as an integer type of at most 16 bits, kept inside it. */
 V quantize_to(NstLower *c, V x, V zero, NstDtype to);
+/* x as u8 with one scale and zero point for all of it, so that 0 is a value. */
+typedef struct Quantized {
+    V x, scale, zero;
+} Quantized;
+Quantized quantize_dynamically(NstLower *c, V x);
 /* The elements of a tensor of the model. */
 V weight(NstLower *c, const Onnx__TensorProto *tensor, const char *what);
 V sparse_weight(NstLower *c, const Onnx__SparseTensorProto *sparse, const char *what);

@@ -78,17 +78,21 @@ LOWER(quantize)
     out(c, 0, quantize(c, x, scale, zero.i ? spread(c, zero, x, axis) : zero, to));
 }
 
-/* One scale and zero point for all of x, so that 0 is a value. */
-LOWER(dynamic_quantize)
+Quantized quantize_dynamically(NstLower *c, V x)
 {
-    V x = in(c, 0);
     Axes all = axes_from(0, rank(c, x));
     V top = map(c, "max(a, 0)", reduce(c, "max(a, b)", x, all, DROP));
     V low = map(c, "min(a, 0)", reduce(c, "min(a, b)", x, all, DROP));
     V scale = map(c, "(a - b) / 255", top, low);
     V zero = map(c, "b == 0 ? 0 : max(min(round(-a / b), 255), 0)", low, scale);
     zero = convert(c, convert(c, zero, NST_I32), NST_U8);
-    out(c, 0, quantize(c, x, map(c, "a == 0 ? 1 : a", scale), zero, NST_U8));
-    out(c, 1, scale);
-    out(c, 2, zero);
+    return (Quantized){quantize(c, x, map(c, "a == 0 ? 1 : a", scale), zero, NST_U8), scale, zero};
+}
+
+LOWER(dynamic_quantize)
+{
+    Quantized q = quantize_dynamically(c, in(c, 0));
+    out(c, 0, q.x);
+    out(c, 1, q.scale);
+    out(c, 2, q.zero);
 }

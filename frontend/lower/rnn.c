@@ -38,8 +38,10 @@ struct Cell {
     int gates, states;
     void (*step)(const Cell *s, V projected, V state[2]);
     Activation f[3];
-    V w, r, w_bias, r_bias, peephole; /* of this direction: [gates * H, I], [gates * H, H], [gates * H], [3H] */
-    V lengths;                        /* [N, 1] or none */
+    V w, r, w_bias, r_bias, peephole;   /* of this direction: [gates * H, I], [gates * H, H], [gates * H], [3H] */
+    bool quantised;                     /* w and r are integers, turned: [I, gates * H], [H, gates * H] */
+    V w_scale, w_zero, r_scale, r_zero; /* then, each of one entry or of [gates * H] */
+    V lengths;                          /* [N, 1] or none */
     D steps, batch, hidden;
 };
 
@@ -103,10 +105,22 @@ static V gate(const Cell *s, int f, V x, int k, V state)
     return activate(s->c, &s->f[f], clipped(s->c, x));
 }
 
+/* x[rows.., i] times an integer matrix m[i, g]: x is quantised as a whole, the sum is exact. */
+static V integer_product(NstLower *c, const char *rows, V x, V m, V scale, V zero)
+{
+    Quantized q = quantize_dynamically(c, x);
+    V sum = contract_less(c, nst_format(c->arena, "%si", rows), "ig", nst_format(c->arena, "%sg", rows), q.x, q.zero,
+                          "", m, zero, rank(c, zero) ? "g" : "");
+    if (rank(c, scale) == 1) scale = along(c, scale, rank(c, sum) - 1, rank(c, sum));
+    return map(c, "a * (b * c)", convert(c, sum, NST_F32), q.scale, scale);
+}
+
 /* x + h R^T, plus the biases that belong to it. */
 static V recur(const Cell *s, V x, V h, V r)
 {
-    return map(s->c, "a + b", x, contract(s->c, "nh,gh->ng", h, r));
+    V product =
+        s->quantised ? integer_product(s->c, "n", h, r, s->r_scale, s->r_zero) : contract(s->c, "nh,gh->ng", h, r);
+    return map(s->c, "a + b", x, product);
 }
 
 /* Gates i, o, f, c. */
@@ -188,7 +202,9 @@ static V early_bias(const Cell *s)
 static void run_direction(const Cell *s, V x, const V state[2], V out3[3])
 {
     NstLower *c = s->c;
-    V projected = contract(c, "tni,gi->tng", x, s->w), result[3] = {{0}};
+    V projected =
+          s->quantised ? integer_product(c, "tn", x, s->w, s->w_scale, s->w_zero) : contract(c, "tni,gi->tng", x, s->w),
+      result[3] = {{0}};
     if (s->w_bias.i) projected = map(c, "a + b", projected, early_bias(s));
     if (failed(c)) return;
     NstRegionId region = time_step(s, projected, type(c, state[0]));
@@ -207,10 +223,16 @@ static void read_cell(Cell *s, V x, int direction)
     s->backwards = direction == 1 || attr_is(c, "direction", "reverse");
     s->steps = dim(c, x, 0);
     s->batch = dim(c, x, 1);
-    s->hidden = dim(c, in(c, 2), 2);
+    s->hidden = dim(c, in(c, 2), s->quantised ? 1 : 2);
     s->w = of_direction(c, in(c, 1), direction);
     s->r = of_direction(c, in(c, 2), direction);
     s->peephole = of_direction(c, in(c, 7), direction);
+    if (s->quantised) {
+        s->w_scale = of_direction(c, in(c, 8), direction);
+        s->w_zero = of_direction(c, in(c, 9), direction);
+        s->r_scale = of_direction(c, in(c, 10), direction);
+        s->r_zero = of_direction(c, in(c, 11), direction);
+    }
     if (has(c, 3)) {
         V b = of_direction(c, in(c, 3), direction);
         D half = mul(c, s->hidden, num(c, s->gates));
@@ -269,6 +291,13 @@ static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
 LOWER(lstm)
 {
     Cell s = {.gates = 4, .states = 2, .step = lstm_step};
+    layer(c, &s, 3, usual);
+}
+
+/* Source: ONNX Runtime's contrib operators: LSTM with integer weights, whose inputs and states are quantised as they come. */
+LOWER(lstm_dynamic)
+{
+    Cell s = {.gates = 4, .states = 2, .step = lstm_step, .quantised = true};
     layer(c, &s, 3, usual);
 }
 

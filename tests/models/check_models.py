@@ -22,6 +22,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(TOP, "build", "models")
 PYTHON = os.path.join(TOP, "build", "venv", "bin", "python")
 RTOL, ATOL = 1e-3, 1e-5
+QUANTISED = 2e-2  # of the range, for models that quantise activations as they come: ONNX Runtime itself moves by 0.5 to 0.8 % of
+                  # the range when the inputs of ddddocr-old change by 1e-7
 DOUBLE = {1: 11}  # TensorProto.FLOAT: what it becomes in the judge
 STEPS = 20  # of a model with feedback
 SKIPPED = 77
@@ -116,9 +118,11 @@ def judge(path, inputs):
     return onnx.reference.ReferenceEvaluator(model).run(None, wide)
 
 
-def compare(got, wanted, names, what, judged=None):
+def compare(got, wanted, names, what, path=None, judged=None):
     """Greatest error beyond none, in tolerances; raises beyond one.  judged: gives the outputs in double precision, which decide
     about floats that are too far from ONNX Runtime's."""
+    if path and quantises(path):
+        return compare_classes(got, wanted, names, what)
     try:
         return compare_all(got, wanted, names, what)
     except Fault as fault:
@@ -131,6 +135,30 @@ def compare(got, wanted, names, what, judged=None):
             raise fault from None
         print(f"      {fault}; within the tolerance of the model in double precision", flush=True)
         return worst
+
+
+def quantises(path):
+    """True for a model that quantises activations as they come: a rounding that falls the other way, for sums in another order,
+    moves a value by a step, so that no tolerance of single precision holds for what follows."""
+    return any(node.op_type.startswith("DynamicQuantize") for node in onnx.load(path).graph.node)
+
+
+def compare_classes(got, wanted, names, what):
+    """Equal classes along the last axis wherever ONNX Runtime's best two are apart; values within QUANTISED of the range."""
+    worst = 0.0
+    for name, a, b in zip(names, got, wanted):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Fault(f"{what}: '{name}' is {a.dtype}{list(a.shape)}, ONNX Runtime gives {b.dtype}{list(b.shape)}")
+        allowed = QUANTISED * float(np.abs(b).max())
+        error = float(np.abs(a.astype(np.float64) - b).max())
+        best = np.sort(b, axis=-1)[..., -2:]
+        clear = best[..., -1] - best[..., 0] > 2 * allowed
+        if not error <= allowed:
+            raise Fault(f"{what}: '{name}' is {error} off ONNX Runtime's, allowed for a quantising model is {allowed}")
+        if not np.array_equal(np.argmax(a, -1)[clear], np.argmax(b, -1)[clear]):
+            raise Fault(f"{what}: '{name}' has other classes than ONNX Runtime's")
+        worst = max(worst, error / allowed)
+    return worst
 
 
 def compare_all(got, wanted, names, what):
@@ -184,7 +212,7 @@ def check_plan(tool, inputs, wanted, names, declared, times):
     what = "declared" if declared else "open"
     cold = tool.run(inputs, names, "--threads", "2", declared=declared)
     times[what], times["kernels"] = tool.facts["compile_ms"], tool.facts["kernels"]
-    times["error"] = max(times.get("error", 0), compare(cold, wanted, names, what + " sizes",
+    times["error"] = max(times.get("error", 0), compare(cold, wanted, names, what + " sizes", tool.model,
                                                               lambda: judge(tool.model, inputs)))
     warm = tool.run(inputs, names, "--threads", "1", "--fail-on-compile", declared=declared)
     same_bits(cold, warm, names, f"{what} sizes compiled on 2 threads and warm on 1")
@@ -204,13 +232,13 @@ def check_set(session, tool, shapes, seeds, weight, feedback):
         if "declare the shapes" not in str(fault):
             raise
     run = functools.partial(tool.run, declared="open" not in times)
-    errors = [compare(run(more, names, "--fail-on-compile"), session.run(None, more), names, f"seed {seed}",
+    errors = [compare(run(more, names, "--fail-on-compile"), session.run(None, more), names, f"seed {seed}", tool.model,
                       lambda more=more: judge(tool.model, more))
               for seed in range(1, seeds) for more in [make_inputs(session, shapes, seed)]]
     if feedback:
         errors.append(check_feedback(session, run, inputs, feedback, names))
     if weight == "small":
-        errors.append(compare(run(inputs, names, "--interpret"), wanted, names, "interpreted",
+        errors.append(compare(run(inputs, names, "--interpret"), wanted, names, "interpreted", tool.model,
                               lambda: judge(tool.model, inputs)))
     times["error"] = max([times["error"], *errors])
     return times
