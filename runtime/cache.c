@@ -1,9 +1,10 @@
-/* cache.c: entries in memory (a list under a lock, least recently used go first) over entries on disk. */
+/* cache.c: entries in memory (a list under a lock, least recently used go first) over entries on disk, in a folder of its own and
+ * in layers that are only read. */
 #include "runtime/cache.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/cache_file.h"
+#include "runtime/cache_evict.h"
 #include "runtime/run_state.h"
 #include "runtime/threads.h"
 
@@ -20,6 +21,16 @@ struct Entry {
     uint64_t used;      /* clock of the last find */
 };
 
+/* A folder that is only read. */
+typedef struct Layer Layer;
+struct Layer {
+    Layer *next;
+    int fd; /* -1: not open */
+    NstTrust trust;
+    bool tried;
+    char path[]; /* with NUL */
+};
+
 struct NstCache {
     NstLock *lock;
     char *folder;
@@ -27,6 +38,10 @@ struct NstCache {
     NstTrust trust;
     bool tried, swept;
     uint64_t memory_limit, clock;
+    uint64_t disk_limit;   /* bytes of the folder's entries */
+    uint64_t disk_bytes;   /* of them, as far as is known ... */
+    uint64_t disk_unknown; /* ... and stored since the folder was listed; UINT64_MAX = never listed */
+    Layer *layers;
     Entry *entries;
     NstCacheStats stats;
 };
@@ -163,6 +178,25 @@ static Entry *read_entry(int fd, NstCacheKind kind, const char *name, const void
     return entry;
 }
 
+/* The entry of the first layer that has it; what is wrong with a layer or its entry is counted. */
+static Entry *read_layers(NstCache *cache, NstCacheKind kind, const char *name, const void *material, size_t n)
+{
+    Entry *entry = NULL;
+    for (Layer *layer = cache->layers; layer && !entry; layer = layer->next) {
+        nst_lock_take(cache->lock);
+        if (!layer->tried) layer->trust = nst_folder_open_layer(layer->path, &layer->fd);
+        layer->tried = true;
+        nst_lock_drop(cache->lock);
+        NstCacheReason reason = reason_of(layer->trust);
+        if (layer->fd >= 0) entry = read_entry(layer->fd, kind, name, material, n, &reason);
+        nst_lock_take(cache->lock);
+        cache->stats.layer_hits += entry != NULL;
+        if (!entry && reason != NST_CACHE_ABSENT) cache->stats.reason[reason]++;
+        nst_lock_drop(cache->lock);
+    }
+    return entry;
+}
+
 bool nst_cache_find(NstCache *cache, NstCacheKind kind, const void *material, size_t n, NstCacheHit *hit)
 {
     char name[NST_CACHE_NAME_BYTES];
@@ -180,6 +214,8 @@ bool nst_cache_find(NstCache *cache, NstCacheKind kind, const void *material, si
     NstCacheReason reason = reason_of(cache->trust);
     nst_lock_drop(cache->lock);
     if (open) entry = read_entry(fd, kind, name, material, n, &reason);
+    if (entry) (void)nst_folder_touch(fd, name); /* used now; where that fails it only looks older */
+    if (!entry) entry = read_layers(cache, kind, name, material, n);
     nst_lock_take(cache->lock);
     if (entry) {
         cache->stats.disk_hits++;
@@ -187,7 +223,7 @@ bool nst_cache_find(NstCache *cache, NstCacheKind kind, const void *material, si
         evict(cache);
     } else {
         cache->stats.misses++;
-        if (cache->folder) cache->stats.reason[reason]++;
+        if (cache->folder || cache->layers) cache->stats.reason[cache->folder ? reason : NST_CACHE_ABSENT]++;
     }
     nst_lock_drop(cache->lock);
     return entry != NULL;
@@ -229,6 +265,46 @@ static void keep_in_memory(NstCache *cache, const char *name, const void *materi
     nst_lock_drop(cache->lock);
 }
 
+/* Writes the file of an entry, unless it alone is more than the folder may hold. */
+static bool write_entry(NstCache *cache, int fd, NstCacheKind kind, const char *name, const void *material, size_t n,
+                        const NstPart *parts, int n_parts, uint64_t *bytes, NstCacheReason *reason)
+{
+    NstCacheHeader header;
+    NstPart *file_parts = nst_alloc_should_fail() ? NULL : malloc(((size_t)n_parts + 3) * sizeof *file_parts);
+    *reason = NST_CACHE_IO;
+    if (!file_parts) return false;
+    nst_cache_frame(kind, material, n, parts, n_parts, &header, file_parts);
+    *bytes = header.file_bytes;
+    NstTrust trust = NST_TRUST_FULL;
+    if (header.file_bytes <= cache->disk_limit) {
+        trust = nst_folder_write(fd, name, file_parts, n_parts + 3);
+        *reason = reason_of(trust);
+    } else {
+        *reason = NST_CACHE_LIMIT;
+    }
+    free(file_parts);
+    return trust == NST_TRUSTED;
+}
+
+/* After a store of that many bytes.  The folder is listed with the first store, when the limit seems to be reached, and after so
+ * many bytes that others may have stored as much: each process is over the limit by an eighth at most. */
+static void keep_limit(NstCache *cache, int fd, uint64_t bytes)
+{
+    uint64_t slack = cache->disk_limit / 8, found, removed;
+    if (cache->disk_limit == UINT64_MAX) return;
+    nst_lock_take(cache->lock);
+    bool first = cache->disk_unknown == UINT64_MAX;
+    if (!first) cache->disk_unknown += bytes;
+    bool due = first || cache->disk_unknown > slack || cache->disk_bytes + cache->disk_unknown > cache->disk_limit;
+    nst_lock_drop(cache->lock);
+    if (!due || !nst_cache_evict(fd, cache->disk_limit, cache->disk_limit - slack, &found, &removed)) return;
+    nst_lock_take(cache->lock);
+    cache->disk_bytes = found;
+    cache->disk_unknown = 0;
+    cache->stats.evictions += removed;
+    nst_lock_drop(cache->lock);
+}
+
 void nst_cache_store(NstCache *cache, NstCacheKind kind, const void *material, size_t n, const NstPart *parts,
                      int n_parts)
 {
@@ -242,23 +318,18 @@ void nst_cache_store(NstCache *cache, NstCacheKind kind, const void *material, s
     bool sweep = trust == NST_TRUSTED && !cache->swept;
     cache->swept |= sweep;
     nst_lock_drop(cache->lock);
-    if (trust == NST_TRUSTED) {
-        if (sweep) nst_folder_sweep(fd, SWEEP_SECONDS);
-        NstCacheHeader header;
-        NstPart *file_parts = nst_alloc_should_fail() ? NULL : malloc(((size_t)n_parts + 3) * sizeof *file_parts);
-        trust = NST_TRUST_IO;
-        if (file_parts) {
-            nst_cache_frame(kind, material, n, parts, n_parts, &header, file_parts);
-            trust = nst_folder_write(fd, name, file_parts, n_parts + 3);
-        }
-        free(file_parts);
-    }
+    if (trust == NST_TRUSTED && sweep) nst_folder_sweep(fd, SWEEP_SECONDS);
+    uint64_t bytes = 0;
+    NstCacheReason reason = reason_of(trust);
+    bool stored =
+        trust == NST_TRUSTED && write_entry(cache, fd, kind, name, material, n, parts, n_parts, &bytes, &reason);
     nst_lock_take(cache->lock);
-    if (trust == NST_TRUSTED)
+    if (stored)
         cache->stats.stores++;
     else
-        cache->stats.reason[reason_of(trust)]++;
+        cache->stats.reason[reason]++;
     nst_lock_drop(cache->lock);
+    if (stored) keep_limit(cache, fd, bytes);
 }
 
 void nst_cache_stats(NstCache *cache, NstCacheStats *stats)
@@ -275,16 +346,6 @@ typedef struct Walk {
     int fd;
     bool verify, remove_bad;
 } Walk;
-
-/* The kind a name stands for, NST_CACHE_KIND_COUNT for none. */
-static NstCacheKind kind_of_name(const char *name)
-{
-    const char *dot = strchr(name, '.');
-    int kind = 0;
-    if (!dot || dot - name != 32) return NST_CACHE_KIND_COUNT;
-    while (kind < NST_CACHE_KIND_COUNT && strcmp(dot + 1, nst_cache_kind_text((NstCacheKind)kind)) != 0) kind++;
-    return (NstCacheKind)kind;
-}
 
 static bool entry_is_good(const Walk *walk, const char *name, NstCacheKind kind, size_t *bytes, NstCacheReason *reason)
 {
@@ -312,7 +373,7 @@ static bool entry_is_good(const Walk *walk, const char *name, NstCacheKind kind,
 static void walk_name(void *arg, const char *name)
 {
     Walk *walk = arg;
-    NstCacheKind kind = kind_of_name(name);
+    NstCacheKind kind = nst_cache_kind_of_name(name);
     size_t bytes = 0;
     NstCacheReason reason;
     if (kind == NST_CACHE_KIND_COUNT) {
@@ -354,9 +415,32 @@ const char *nst_cache_default_folder(NstArena *arena)
     return home && home[0] == '/' ? nst_format(arena, "%s/.cache/nestor", home) : NULL;
 }
 
+void nst_cache_limit(NstCache *cache, uint64_t bytes)
+{
+    cache->disk_limit = bytes;
+}
+
+NstStatus nst_cache_add_layer(NstCache *cache, const char *folder)
+{
+    size_t n = strlen(folder) + 1;
+    Layer *made = nst_alloc_should_fail() ? NULL : malloc(sizeof *made + n), **end = &cache->layers;
+    if (!made) return NST_E_NOMEM;
+    *made = (Layer){.fd = -1, .trust = NST_TRUST_ABSENT};
+    memcpy(made->path, folder, n);
+    while (*end) end = &(*end)->next;
+    *end = made;
+    return NST_OK;
+}
+
 void nst_cache_free(NstCache *cache)
 {
     if (!cache) return;
+    while (cache->layers) {
+        Layer *layer = cache->layers;
+        cache->layers = layer->next;
+        nst_folder_close(layer->fd);
+        free(layer);
+    }
     while (cache->entries) {
         Entry *entry = cache->entries;
         cache->entries = entry->next;
@@ -374,6 +458,7 @@ NstStatus nst_cache_new(const char *folder, uint64_t memory_limit, NstCache **ca
     if (!made) return NST_E_NOMEM;
     made->fd = -1;
     made->memory_limit = memory_limit;
+    made->disk_limit = made->disk_unknown = UINT64_MAX;
     made->trust = NST_TRUST_ABSENT;
     size_t n = folder ? strlen(folder) + 1 : 0;
     bool done = nst_lock_new(&made->lock) == NST_OK;

@@ -25,8 +25,11 @@ const char *nst_cache_kind_text(NstCacheKind kind);
 
 typedef struct NstCacheStats {
     uint64_t memory_hits, disk_hits, misses, stores; /* misses: neither memory nor disk had it */
-    uint64_t reason[NST_CACHE_REASON_COUNT];         /* of disk: one for each miss and each failed store */
+    uint64_t reason
+        [NST_CACHE_REASON_COUNT]; /* of disk: one for each miss, each failed store and each layer that is not fine */
     uint64_t memory_bytes;
+    uint64_t layer_hits; /* of disk_hits: from a layer that is only read */
+    uint64_t evictions;  /* entries removed from the folder to keep its limit */
 } NstCacheStats;
 
 /* Bytes found; valid until nst_cache_release.  `at` is aligned to 64. */
@@ -41,6 +44,13 @@ typedef struct NstCacheHit {
  * no error: its finds are misses with the reason. */
 NstStatus nst_cache_new(const char *folder, uint64_t memory_limit, NstCache **cache) NST_MUST_CHECK;
 void nst_cache_free(NstCache *cache);
+
+/* Before the first use: a limit for the bytes of the folder's entries (UINT64_MAX: none), kept by removing what was not found or
+ * stored for longest; a larger entry is not stored. */
+void nst_cache_limit(NstCache *cache, uint64_t bytes);
+/* Before the first use: one more folder to look into after the others, never written.  Its rules are those of the other folder,
+ * but that other users may read it.  Errors: NST_E_NOMEM. */
+NstStatus nst_cache_add_layer(NstCache *cache, const char *folder) NST_MUST_CHECK;
 
 /* The folder in use: $NESTOR_CACHE, else $XDG_CACHE_HOME/nestor, else $HOME/.cache/nestor; NULL if NESTOR_CACHE is
  * empty or nothing is set.  Owns: arena. */

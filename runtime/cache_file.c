@@ -16,6 +16,15 @@ void nst_cache_name(NstCacheKind kind, const void *material, size_t n, char name
              (unsigned long long)hash.low64, nst_cache_kind_text(kind));
 }
 
+NstCacheKind nst_cache_kind_of_name(const char *name)
+{
+    const char *dot = strchr(name, '.');
+    int kind = 0;
+    if (!dot || dot - name != 32) return NST_CACHE_KIND_COUNT;
+    while (kind < NST_CACHE_KIND_COUNT && strcmp(dot + 1, nst_cache_kind_text((NstCacheKind)kind)) != 0) kind++;
+    return (NstCacheKind)kind;
+}
+
 void nst_cache_frame(NstCacheKind kind, const void *material, size_t n, const NstPart *parts, int n_parts,
                      NstCacheHeader *header, NstPart *file_parts)
 {

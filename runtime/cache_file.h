@@ -22,6 +22,9 @@ _Static_assert(sizeof(NstCacheHeader) == 128, "the form on disk");
 /* The file name of material: 32 hexadecimal digits and the kind. */
 void nst_cache_name(NstCacheKind kind, const void *material, size_t n, char name[NST_CACHE_NAME_BYTES]);
 
+/* The kind such a name stands for, NST_CACHE_KIND_COUNT for any other name. */
+NstCacheKind nst_cache_kind_of_name(const char *name);
+
 /* The header for these contents and the parts of the whole file: header, material, padding, payload (n_parts + 3 parts). */
 void nst_cache_frame(NstCacheKind kind, const void *material, size_t n, const NstPart *parts, int n_parts,
                      NstCacheHeader *header, NstPart *file_parts);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #define DEFAULT_CACHE_MEMORY ((uint64_t)256 << 20) /* bytes */
+#define DEFAULT_CACHE_DISK   ((uint64_t)4 << 30)   /* bytes: some eight of the largest plans that are stored packed */
 
 static _Thread_local char error_text[NST_ERROR_TEXT];
 
@@ -55,6 +56,14 @@ static NstStatus init_engine(NstCtx *ctx, void *arg)
     }
     uint64_t memory = options->cache_memory ? options->cache_memory : DEFAULT_CACHE_MEMORY;
     NstStatus status = nst_cache_new(engine->folder, memory, &engine->cache);
+    if (status == NST_OK)
+        nst_cache_limit(engine->cache, options->cache_disk ? options->cache_disk : DEFAULT_CACHE_DISK);
+    for (uint32_t k = 0; k < options->n_cache_layers && status == NST_OK; k++) {
+        const char *layer = options->cache_layers ? options->cache_layers[k] : NULL;
+        NST_CHECK(ctx, layer && layer[0] == '/', NST_E_INVALID,
+                  "layer %u of the cache is '%s', allowed: absolute paths", k, layer ? layer : "");
+        status = nst_cache_add_layer(engine->cache, layer);
+    }
     if (status == NST_OK) status = nst_pool_new(options->threads, &engine->pool);
     NST_CHECK(ctx, status == NST_OK, status, "no memory for an engine");
     engine->log = options->log;
@@ -115,8 +124,12 @@ void nst_engine_cache_counts(NstEngine *engine, NstCacheCounts *counts)
 {
     NstCacheStats stats;
     nst_cache_stats(engine->cache, &stats);
-    *counts = (NstCacheCounts){
-        .memory_hits = stats.memory_hits, .disk_hits = stats.disk_hits, .misses = stats.misses, .stores = stats.stores};
+    *counts = (NstCacheCounts){.memory_hits = stats.memory_hits,
+                               .disk_hits = stats.disk_hits,
+                               .misses = stats.misses,
+                               .stores = stats.stores,
+                               .layer_hits = stats.layer_hits,
+                               .evictions = stats.evictions};
     for (int k = 0; k < NST_CACHE_REASON_COUNT; k++) counts->reasons += stats.reason[k] != 0;
 }
 

@@ -47,6 +47,8 @@ static const char help[] =
     "  --passes-off A,B              leave passes out\n"
     "  --fail-on-compile             what is in no cache is an error\n"
     "  --cache DIR, --no-cache       the disk cache (else $NESTOR_CACHE, $XDG_CACHE_HOME/nestor, ~/.cache/nestor)\n"
+    "  --cache-layer DIR             one more folder, only read, for what the disk cache lacks\n"
+    "  --cache-limit MB              what the disk cache may hold (4096; 0 = no limit); the longest unused goes first\n"
     "  --json                        results as JSON\n"
     "  --verbose                     log to standard error\n"
     "  --help, --version\n"
@@ -76,6 +78,8 @@ enum {
     OPT_FAIL,
     OPT_CACHE,
     OPT_NO_CACHE,
+    OPT_CACHE_LAYER,
+    OPT_CACHE_LIMIT,
     OPT_JSON,
     OPT_TSV,
     OPT_VERBOSE,
@@ -103,6 +107,8 @@ static const struct option long_options[] = {{"input", required_argument, NULL, 
                                              {"fail-on-compile", no_argument, NULL, OPT_FAIL},
                                              {"cache", required_argument, NULL, OPT_CACHE},
                                              {"no-cache", no_argument, NULL, OPT_NO_CACHE},
+                                             {"cache-layer", required_argument, NULL, OPT_CACHE_LAYER},
+                                             {"cache-limit", required_argument, NULL, OPT_CACHE_LIMIT},
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {"tsv", no_argument, NULL, OPT_TSV},
                                              {"verbose", no_argument, NULL, OPT_VERBOSE},
@@ -225,6 +231,16 @@ static int take_option(ToolOptions *o, int option, char *value)
     case OPT_FAIL: o->session.fail_on_compile = 1; return 0;
     case OPT_CACHE: o->engine.cache = value; return 0;
     case OPT_NO_CACHE: o->engine.cache = ""; return 0;
+    case OPT_CACHE_LAYER:
+        if (o->engine.n_cache_layers == TOOL_MAX_NAMED) return tool_usage("more than %d --cache-layer", TOOL_MAX_NAMED);
+        o->layers[o->engine.n_cache_layers++] = value;
+        o->engine.cache_layers = o->layers;
+        return 0;
+    case OPT_CACHE_LIMIT:
+        if (!parse_number(value, 0, INT64_MAX >> 20, &number))
+            return tool_usage("--cache-limit '%s', allowed are megabytes, 0 for no limit", value);
+        o->engine.cache_disk = number ? (uint64_t)number << 20 : UINT64_MAX;
+        return 0;
     case OPT_JSON: o->json = true; return 0;
     case OPT_TSV: o->tsv = true; return 0;
     case OPT_VERBOSE: o->engine.log = log_line; return 0;

@@ -33,6 +33,7 @@ typedef struct ToolOptions {
     NstInputShape shape[TOOL_MAX_NAMED]; /* of shapes */
     int64_t repeat, warmup;
     const char *overridable[TOOL_MAX_NAMED];
+    const char *layers[TOOL_MAX_NAMED]; /* of the cache */
     bool json, tsv, remove, verbose;
 } ToolOptions;
 

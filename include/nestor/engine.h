@@ -26,6 +26,11 @@ typedef struct NstEngineOptions {
     uint64_t cache_memory; /* bytes of compiled things kept in memory; 0 = 256 MB */
     NstLog log;            /* NULL = none */
     void *log_arg;
+    uint64_t cache_disk; /* bytes of the disk cache, above which what was unused for longest is removed; 0 = 4 GB,
+                            UINT64_MAX = no limit; several processes may be over it by an eighth each */
+    const char *const *cache_layers; /* folders, absolute, that are only read, in this order, when the disk cache lacks
+                                        something; others may read them, but not write */
+    uint32_t n_cache_layers;
 } NstEngineOptions;
 
 /* A new engine.  Owns: the caller ends it with nst_engine_free after its models and sessions.
@@ -43,7 +48,9 @@ NST_API const char *nst_error_text(void);
 /* How the caches of an engine served. */
 typedef struct NstCacheCounts {
     uint64_t memory_hits, disk_hits, misses, stores;
-    uint64_t reasons; /* different reasons why the disk did not help; nst_engine_cache_reason names them */
+    uint64_t reasons;    /* different reasons why the disk did not help; nst_engine_cache_reason names them */
+    uint64_t layer_hits; /* of disk_hits: from a folder that is only read */
+    uint64_t evictions;  /* entries removed from disk to keep its limit */
 } NstCacheCounts;
 NST_API void nst_engine_cache_counts(NstEngine *engine, NstCacheCounts *counts);
 

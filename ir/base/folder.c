@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -47,14 +48,16 @@ static bool owner_is_trusted(const struct stat *facts)
     return facts->st_uid == geteuid() || facts->st_uid == 0;
 }
 
-/* Of a folder on the way (last = false) or the folder itself. */
-static NstTrust check_folder(int fd, bool last)
+/* What a folder may be: on the way, the folder itself, or one that is only read. */
+typedef enum Place { ON_THE_WAY, OWN, LAYER } Place;
+
+static NstTrust check_folder(int fd, Place place)
 {
     struct stat facts;
     if (fstat(fd, &facts) != 0) return NST_TRUST_IO;
     if (!owner_is_trusted(&facts)) return NST_TRUST_OWNER;
-    mode_t others = facts.st_mode & (last ? S_IRWXG | S_IRWXO : S_IWGRP | S_IWOTH);
-    bool sticky = !last && (facts.st_mode & S_ISVTX) != 0;
+    mode_t others = facts.st_mode & (place == OWN ? S_IRWXG | S_IRWXO : S_IWGRP | S_IWOTH);
+    bool sticky = place == ON_THE_WAY && (facts.st_mode & S_ISVTX) != 0;
     return others != 0 && !sticky ? NST_TRUST_MODE : NST_TRUSTED;
 }
 
@@ -74,7 +77,7 @@ static NstTrust step_into(int *fd, const char *name, bool create)
     return NST_TRUSTED;
 }
 
-NstTrust nst_folder_open(const char *path, bool create, int *fd)
+static NstTrust open_path(const char *path, bool create, Place place, int *fd)
 {
     *fd = -1;
     if (path[0] != '/') return NST_TRUST_KIND;
@@ -85,7 +88,7 @@ NstTrust nst_folder_open(const char *path, bool create, int *fd)
         char name[NAME_LIMIT];
         p += strspn(p, "/");
         size_t n = strcspn(p, "/");
-        trust = check_folder(at, n == 0);
+        trust = check_folder(at, n == 0 ? place : ON_THE_WAY);
         if (n == 0 || trust != NST_TRUSTED) break;
         bool dots = strncmp(p, ".", n) == 0 || (n == 2 && strncmp(p, "..", n) == 0);
         if (n >= sizeof name || dots) {
@@ -102,6 +105,16 @@ NstTrust nst_folder_open(const char *path, bool create, int *fd)
     else
         close(at);
     return trust;
+}
+
+NstTrust nst_folder_open(const char *path, bool create, int *fd)
+{
+    return open_path(path, create, OWN, fd);
+}
+
+NstTrust nst_folder_open_layer(const char *path, int *fd)
+{
+    return open_path(path, false, LAYER, fd);
 }
 
 void nst_folder_close(int fd)
@@ -193,6 +206,28 @@ NstTrust nst_folder_list(int fd, void (*visit)(void *arg, const char *name), voi
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) visit(arg, entry->d_name);
     closedir(folder);
     return NST_TRUSTED;
+}
+
+bool nst_folder_touch(int fd, const char *name)
+{
+    return utimensat(fd, name, NULL, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool nst_folder_facts(int fd, const char *name, uint64_t *bytes, int64_t *time_ns)
+{
+    struct stat facts;
+    if (fstatat(fd, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) return false;
+    *bytes = (uint64_t)facts.st_size;
+    *time_ns = facts.st_mtim.tv_sec * (int64_t)1000000000 + facts.st_mtim.tv_nsec;
+    return true;
+}
+
+int nst_folder_lock(int fd)
+{
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* the lock belongs to this opening alone */
+    if (own >= 0 && flock(own, LOCK_EX | LOCK_NB) == 0) return own;
+    if (own >= 0) close(own);
+    return -1;
 }
 
 typedef struct Sweep {

@@ -26,6 +26,8 @@ const char *nst_trust_text(NstTrust trust);
 /* Opens an absolute path; *fd is closed by nst_folder_close.  create: missing components are made with mode 0700.
  * Memory: none. */
 NstTrust nst_folder_open(const char *path, bool create, int *fd);
+/* Opens a folder that is only read: others may enter it, too, but not write. */
+NstTrust nst_folder_open_layer(const char *path, int *fd);
 void nst_folder_close(int fd);
 
 /* Maps a file read-only.  Owns: the caller ends it with nst_os_unmap. */
@@ -42,6 +44,13 @@ NstTrust nst_folder_list(int fd, void (*visit)(void *arg, const char *name), voi
 
 /* Removes temporary files older than `seconds` that writers left which died. */
 void nst_folder_sweep(int fd, int64_t seconds);
+
+/* Sets the time of change of a file to now; false where that is not possible. */
+bool nst_folder_touch(int fd, const char *name);
+/* Size and time of change of a regular file; false if there is none of that name. */
+bool nst_folder_facts(int fd, const char *name, uint64_t *bytes, int64_t *time_ns);
+/* Takes the folder's lock, which other processes see; ended by nst_folder_close, or with the process.  -1: somebody has it. */
+int nst_folder_lock(int fd);
 
 /* Identity of a file's contents as far as the system tells: changes with every write. */
 typedef struct NstFileMark {

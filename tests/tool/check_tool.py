@@ -236,6 +236,18 @@ class Tool(unittest.TestCase):
         self.ok("run", self.softmax, "--dim", "n=5", "--target", "nominal-baseline", "--interpret")
         self.assertIn("f32", self.ok("dump-ir", self.softmax, "--stage", "sched", "--target", "nominal-amx"))
 
+    def test_cache_layers_and_limit(self):
+        words = ["run", self.softmax, "--dim", "n=3", "--json"]
+        self.ok(*words)
+        own = os.path.join(self.folder.name, "own")
+        layered = ["--cache", own, "--cache-layer", self.cache]
+        self.assertTrue(json.loads(self.ok(*words, *layered))["from_cache"])
+        self.assertFalse(os.path.exists(own))
+        self.assertTrue(json.loads(self.ok(*words, "--no-cache", "--cache-layer", self.cache))["from_cache"])
+        self.assertFalse(json.loads(self.ok(*words, "--cache", own, "--cache-limit", "0"))["from_cache"])
+        self.fails(USAGE, "--cache-limit 'x'", *words, "--cache-limit", "x")
+        self.fails(STATUS + 1, "layer 0 of the cache is 'x', allowed: absolute paths", *words, "--cache-layer", "x")
+
     def test_cache_commands(self):
         self.assertIn("plans    0", self.ok("cache", "stats"))
         self.ok("run", self.softmax, "--dim", "n=3")

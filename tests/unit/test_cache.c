@@ -461,13 +461,129 @@ Test(cache, walk_counts_and_removes)
     cr_assert_eq(count_files(), 1);
 }
 
+/* --- layers that are only read --------------------------------------------------------------------------------- */
+
+#define ENTRY 10000
+/* Stores an entry of some ENTRY bytes under a key of one character. */
+static void store_key(char key)
+{
+    static char bytes[ENTRY];
+    nst_cache_store(cache, NST_CACHE_KERNEL, &key, 1, &(NstPart){bytes, ENTRY}, 1);
+    usleep(12000); /* more than a tick of the clock that files get their times from */
+}
+
+static bool find_key(char key)
+{
+    NstCacheHit hit;
+    if (!nst_cache_find(cache, NST_CACHE_KERNEL, &key, 1, &hit)) return false;
+    cr_assert_eq(hit.bytes, ENTRY);
+    nst_cache_release(cache, &hit);
+    return true;
+}
+
+/* The folder becomes a layer below a new one. */
+static char layer[260];
+static void make_layer(void)
+{
+    nst_cache_free(cache);
+    snprintf(layer, sizeof layer, "%s/a/layer", root);
+    cr_assert_eq(rename(folder, layer), 0);
+    cr_assert_eq(nst_cache_new(folder, 0, &cache), NST_OK);
+    cr_assert_eq(nst_cache_add_layer(cache, layer), NST_OK);
+}
+
+static void restart_layered(void)
+{
+    nst_cache_free(cache);
+    cr_assert_eq(nst_cache_new(folder, 0, &cache), NST_OK);
+    cr_assert_eq(nst_cache_add_layer(cache, layer), NST_OK);
+}
+
+Test(cache, a_layer_serves_what_the_folder_lacks_and_is_never_written)
+{
+    struct stat before, after;
+    store_one();
+    store_key('a');
+    make_layer();
+    cr_assert_eq(stat(layer, &before), 0);
+    cr_assert(find_text(payload));
+    cr_assert_eq(stats().layer_hits, 1);
+    cr_assert_eq(stats().disk_hits, 1);
+    cr_assert_eq(count_files(), 0); /* nor copied up */
+    store("another payload of another length");
+    restart_layered();
+    cr_assert(find_text("another payload of another length")); /* the folder comes first */
+    cr_assert_eq(stats().layer_hits, 0);
+    nst_cache_limit(cache, 2 * ENTRY);
+    for (char key = 'b'; key <= 'f'; key++) store_key(key);
+    cr_assert(find_key('a')); /* not evicted there */
+    cr_assert_eq(stat(layer, &after), 0);
+    cr_assert_eq(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
+    cr_assert_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+}
+
+Test(cache, layers_are_asked_in_order_and_need_no_folder_above)
+{
+    char first[260];
+    store(payload);
+    nst_cache_free(cache);
+    snprintf(first, sizeof first, "%s/a/first", root);
+    snprintf(layer, sizeof layer, "%s/a/second", root);
+    cr_assert_eq(rename(folder, layer), 0);
+    cr_assert_eq(nst_cache_new(first, 0, &cache), NST_OK);
+    store("what the first layer has instead");
+    nst_cache_free(cache);
+    cr_assert_eq(nst_cache_new(NULL, 0, &cache), NST_OK);
+    cr_assert_eq(nst_cache_add_layer(cache, "/nowhere/at/all"), NST_OK);
+    cr_assert_eq(nst_cache_add_layer(cache, first), NST_OK);
+    cr_assert_eq(nst_cache_add_layer(cache, layer), NST_OK);
+    cr_assert(find_text("what the first layer has instead"));
+    cr_assert(!find_key('x'));
+    cr_assert_eq(stats().reason[NST_CACHE_ABSENT], 1);
+}
+
+Test(cache, layers_have_the_rules_of_the_folder_but_others_may_read_them)
+{
+    store_one();
+    make_layer();
+    char name[64];
+    snprintf(name, sizeof name, "%s", strrchr(file, '/') + 1);
+    snprintf(file, sizeof file, "%s/%s", layer, name);
+    cr_assert_eq(chmod(layer, 0755), 0);
+    cr_assert(find_text(payload));
+    cr_assert_eq(chmod(layer, 0775), 0);
+    restart_layered();
+    cr_assert(!find_text(payload));
+    cr_assert_eq(stats().reason[NST_CACHE_MODE], 1);
+    cr_assert_eq(chmod(layer, 01777), 0); /* sticky is no excuse for it */
+    restart_layered();
+    cr_assert(!find_text(payload));
+    cr_assert_eq(stats().reason[NST_CACHE_MODE], 1);
+    cr_assert_eq(chmod(layer, 0755), 0);
+    cr_assert_eq(chmod(file, 0620), 0);
+    restart_layered();
+    cr_assert(!find_text(payload));
+    cr_assert_eq(stats().reason[NST_CACHE_MODE], 1);
+    cr_assert_eq(chmod(file, 0644), 0);
+    unsigned char bytes[1024];
+    size_t n = read_entry_file(bytes, sizeof bytes);
+    write_entry_file(bytes, n - 1);
+    restart_layered();
+    cr_assert(!find_text(payload));
+    cr_assert_eq(stats().reason[NST_CACHE_TORN], 1);
+    cr_assert_eq(access(file, F_OK), 0); /* left as it is */
+}
+
 Test(cache, each_allocation_may_fail)
 {
-    for (uint64_t n = 1; n < 20; n++) {
+    for (uint64_t n = 1; n < 30; n++) {
         NstCache *made = NULL;
         NstCacheHit hit;
         nst_arena_fail_after(n);
-        if (nst_cache_new(folder, 1 << 20, &made) == NST_OK) {
+        if (nst_cache_new(folder, 1 << 20, &made) == NST_OK && nst_cache_add_layer(made, root) == NST_OK) {
+            nst_cache_limit(made, 100);
+            nst_cache_store(made, NST_CACHE_KERNEL, "k", 1, &(NstPart){payload, 7}, 1);
+            nst_cache_limit(made, 1000);
             nst_cache_store(made, NST_CACHE_KERNEL, "k", 1, &(NstPart){payload, 7}, 1);
             if (nst_cache_find(made, NST_CACHE_KERNEL, "k", 1, &hit)) nst_cache_release(made, &hit);
         }
