@@ -160,8 +160,8 @@ static NstStatus scan_field(Scan *scan, const ProtobufCMessageDescriptor *messag
     if (!field || (is_tensor && number >= MAPPED_OFFSET_FIELD)) return NST_OK;
     bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == WIRE_BYTES && wire_type_of(field->type) != wire;
     NST_CHECK(scan->ctx, packed || wire == wire_type_of(field->type), NST_E_PARSE,
-              "%s: field '%s' of %s at byte %lld has wire type %d, allowed: %d", scan->what, field->name,
-              message->short_name, offset_of(scan, at), wire, wire_type_of(field->type));
+              "%s: field '%s' of %s at byte %lld has wire type %d, allowed: %d; these are no bytes of such a message",
+              scan->what, field->name, message->short_name, offset_of(scan, at), wire, wire_type_of(field->type));
     if (packed) NST_TRY(check_packed(scan, field, value));
     if (field->type == PROTOBUF_C_TYPE_STRING) NST_TRY(check_text(scan, field, value));
     if (is_tensor && number == RAW_DATA_FIELD) {

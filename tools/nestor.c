@@ -196,8 +196,11 @@ static int take_named(ToolOptions *o, int option, char *value)
 {
     ToolNamedList *list = option == OPT_INPUT ? &o->inputs : option == OPT_SHAPE ? &o->shapes : &o->dims;
     if (!add_named(list, value)) return tool_usage("'%s' is given, allowed is NAME=VALUE", value);
-    if (option != OPT_SHAPE) return 0;
     const ToolNamed *named = &list->at[list->n - 1];
+    int64_t size;
+    if (option == OPT_DIM && !parse_number(named->value, 0, INT64_MAX, &size))
+        return tool_usage("--dim '%s=%s', allowed are 0 and above", named->name, named->value);
+    if (option != OPT_SHAPE) return 0;
     if (!parse_shape(named, &o->shape[list->n - 1]))
         return tool_usage("shape '%s' of '%s', allowed is like 2x3x224, ? for an open size", named->value, named->name);
     o->session.shapes = o->shape;
@@ -284,6 +287,10 @@ int main(int n_words, char **words)
     }
     if (optind >= n_words) return tool_usage("no command is given; 'nestor --help' lists them");
     const char *name = words[optind++];
+    if (strcmp(name, "help") == 0) {
+        fputs(help, stdout);
+        return 0;
+    }
     options.files = words + optind;
     options.n_files = (uint32_t)(n_words - optind);
     options.file = options.word = optind < n_words ? words[optind] : NULL;

@@ -367,6 +367,11 @@ int tool_test(ToolOptions *options)
     int status = 0;
     for (uint32_t k = 0; k < options->n_files && status == 0; k++) {
         size_t before = cases.n;
+        struct stat facts;
+        if (stat(options->files[k], &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+            status = tool_usage("'%s' is no folder", options->files[k]);
+            break;
+        }
         status = find_cases(&cases, options->files[k], 0);
         if (status == 0 && cases.n == before) status = tool_usage("no model.onnx below '%s'", options->files[k]);
     }

@@ -28,7 +28,7 @@ GATHER = """graph pick(x: f32[8], i: i64[n]) {
 """
 # Exit statuses of docs/TOOL.md.
 USAGE, STATUS = 2, 10
-INVALID, PARSE, SHAPE, TYPE, UNSUPPORTED, IO, INDEX, NOT_FOUND, VERIFY = 1, 2, 4, 5, 6, 9, 10, 13, 14
+INVALID, PARSE, SHAPE, TYPE, UNSUPPORTED, LIMIT, IO, INDEX, NOT_FOUND, VERIFY = 1, 2, 4, 5, 6, 7, 9, 10, 13, 14
 
 
 def write_npy(path, descr, shape, data, fortran=False, version=1):
@@ -190,6 +190,11 @@ class Tool(unittest.TestCase):
         self.fails(USAGE, "needs one more word", "run")
         self.fails(USAGE, "unrecognized option", "run", "x", "--walk")
         self.fails(USAGE, "--threads '0'", "run", "x", "--threads", "0")
+        for size in ("x", "-1", "", "9" * 20):
+            self.fails(USAGE, f"--dim 'n={size}', allowed are 0 and above", "run", self.softmax, "--dim", f"n={size}")
+        self.fails(USAGE, "is no folder", "test", self.softmax + "x")
+        self.fails(STATUS + LIMIT, "at most 68719476736 bytes", "run", "models/digits.onnx", "--shape",
+                   "image=5000000000x1x28x28")
         self.fails(USAGE, "allowed is like 2x3x224", "run", "x", "--shape", "x=2x")
         self.fails(USAGE, "axis 0 of input 'x' is open (n)", "run", self.softmax)
         self.fails(USAGE, "the model has no input 'z'", "run", self.softmax, "--dim", "n=1", "--input", "z=random")
@@ -202,6 +207,12 @@ class Tool(unittest.TestCase):
         self.fails(STATUS + PARSE, "", "run", self.file("bad.nsg", "graph f(x: f32[2]) { nonsense }"))
         self.fails(STATUS + PARSE, "empty", "run", self.file("empty.onnx", ""))
         self.assertIn("usage: nestor", self.ok("--help"))
+        self.assertEqual(self.ok("help"), self.ok("--help"))
+        for name, data, said in [("text.onnx", "This is a text file.\n", "these are no bytes"),
+                                 ("lfs.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+                                  "git lfs pull")]:
+            for command in ("run", "bench", "inspect", "dump-ir"):
+                self.fails(STATUS + PARSE, said, command, self.file(name, data))
         self.assertRegex(self.ok("--version"), r"^nestor \d+\.\d+\.\d+\n$")
 
     def test_stages(self):
