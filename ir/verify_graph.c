@@ -198,8 +198,10 @@ static NstStatus check_size(Verifier *v, const NstType *type)
         if (extent == 0) return NST_OK;
         over = over || __builtin_mul_overflow(bytes, extent, &bytes) || bytes > NST_MAX_TENSOR_BYTES;
     }
-    return over ? broken(v, 12, "%s, allowed: at most %lld bytes", type_text(v, type), (long long)NST_MAX_TENSOR_BYTES)
-                : NST_OK;
+    if (!over) return NST_OK;
+    NstStatus status =
+        broken(v, 12, "%s, allowed: at most %lld bytes", type_text(v, type), (long long)NST_MAX_TENSOR_BYTES);
+    return status == NST_E_VERIFY ? v->ctx->status = NST_E_LIMIT : status; /* what a model or a caller may ask for */
 }
 
 /* Which outputs' stated types the rule needs, since operands do not determine them. */

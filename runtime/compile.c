@@ -116,20 +116,24 @@ static NstStatus table_optimise(const NstCompileRequest *request, const char *pa
 
 /* --- interpreting -------------------------------------------------------------------------------------------- */
 
-static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, uint32_t k, NstTensorValue *value)
+static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, const char *name, NstTensorValue *value)
 {
     size_t size = nst_dtype_size(tensor->dtype), span;
-    char name[32];
-    snprintf(name, sizeof name, "%u", k);
-    NST_CHECK(ctx, tensor->rank >= 0 && tensor->rank <= NST_MAX_RANK, NST_E_SHAPE, "input %u has rank %d", k,
-              (int)tensor->rank);
+    NST_CHECK(ctx, size != 0, NST_E_TYPE, "input '%s' has element type %d, which is none", name, (int)tensor->dtype);
+    NST_CHECK(ctx, tensor->rank >= 0 && tensor->rank <= NST_MAX_RANK, NST_E_SHAPE,
+              "input '%s' has rank %d, allowed are 0 to %d", name, (int)tensor->rank, NST_MAX_RANK);
+    for (int axis = 0; axis < tensor->rank; axis++)
+        NST_CHECK(ctx, tensor->shape[axis] >= 0, NST_E_SHAPE, "input '%s': axis %d is %lld, allowed are 0 and above",
+                  name, axis, (long long)tensor->shape[axis]);
     NST_TRY(nst_tensor_span(ctx, tensor, name, &span));
-    NST_CHECK(ctx, span <= tensor->bytes, NST_E_INVALID, "input %u is given %zu bytes, its shape needs %zu", k,
-              tensor->bytes, span);
+    NST_CHECK(ctx, span <= tensor->bytes && (tensor->data || span == 0), NST_E_INVALID,
+              "input '%s' is given %zu bytes, its shape needs %zu", name, tensor->data ? tensor->bytes : 0, span);
     *value = (NstTensorValue){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = size};
     for (int axis = 0; axis < tensor->rank; axis++) {
         value->shape[axis] = tensor->shape[axis];
-        value->bytes *= (size_t)tensor->shape[axis];
+        bool over = __builtin_mul_overflow(value->bytes, (size_t)tensor->shape[axis], &value->bytes);
+        NST_CHECK(ctx, !over && value->bytes <= (size_t)NST_MAX_TENSOR_BYTES, NST_E_LIMIT,
+                  "input '%s' has more than %lld bytes", name, (long long)NST_MAX_TENSOR_BYTES);
     }
     value->data = nst_alloc_aligned(ctx->arena, value->bytes, 64);
     if (value->bytes == 0) return NST_OK;
@@ -176,7 +180,10 @@ static NstStatus interpret_body(NstCtx *ctx, void *arg)
     NST_TRY(nst_compile_read(&c));
     NstTensorValue *in = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_inputs);
     NstTensorValue *out = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
-    for (uint32_t k = 0; k < call->n_inputs; k++) NST_TRY(interpret_input(ctx, &call->inputs[k], k, &in[k]));
+    const NstRegion *top = nst_graph_region(c.graph, NST_GRAPH_REGION);
+    for (uint32_t k = 0; k < call->n_inputs; k++)
+        NST_TRY(interpret_input(ctx, &call->inputs[k], nst_value_node(c.graph, top->params.at[k])->attr.param.name,
+                                &in[k]));
     NST_TRY(check_fixed(&c, in, call->n_inputs));
     NstHostGraph owner = {c.graph, call->request->operators};
     NstHostCall host = nst_host_for_graph(&owner);

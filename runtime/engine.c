@@ -78,6 +78,7 @@ NstStatus nst_engine_new(const NstEngineOptions *options, NstEngine **engine)
     *engine = NULL;
     NstEngine *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     if (!made) return nst_report(NST_E_NOMEM, "no memory for an engine");
+    made->users = 1;
     NstCtx ctx;
     void *arg[2] = {made, (void *)(uintptr_t)(options ? options : &defaults)};
     NstStatus status = nst_ctx_init(&ctx);
@@ -98,7 +99,7 @@ NstStatus nst_engine_new(const NstEngineOptions *options, NstEngine **engine)
 
 void nst_engine_free(NstEngine *engine)
 {
-    if (!engine) return;
+    if (!engine || atomic_fetch_sub(&engine->users, 1) != 1) return;
     nst_pool_free(engine->pool);
     nst_cache_free(engine->cache);
     nst_operators_free(engine->operators);
@@ -123,6 +124,9 @@ NstStatus nst_engine_compiler(const NstEngine *engine, const NstCompilerTable **
 void nst_engine_cache_counts(NstEngine *engine, NstCacheCounts *counts)
 {
     NstCacheStats stats;
+    if (!counts) return;
+    *counts = (NstCacheCounts){0};
+    if (!engine) return;
     nst_cache_stats(engine->cache, &stats);
     *counts = (NstCacheCounts){.memory_hits = stats.memory_hits,
                                .disk_hits = stats.disk_hits,
@@ -136,10 +140,11 @@ void nst_engine_cache_counts(NstEngine *engine, NstCacheCounts *counts)
 const char *nst_engine_cache_reason(NstEngine *engine, uint64_t index, uint64_t *count)
 {
     NstCacheStats stats;
+    if (!engine) return NULL;
     nst_cache_stats(engine->cache, &stats);
     for (int k = 0; k < NST_CACHE_REASON_COUNT; k++) {
         if (stats.reason[k] == 0 || index-- != 0) continue;
-        *count = stats.reason[k];
+        if (count) *count = stats.reason[k];
         return nst_cache_reason_text((NstCacheReason)k);
     }
     return NULL;

@@ -7,7 +7,9 @@
 #include "runtime/compiler.h"
 #include "runtime/threads.h"
 
+/* Engines and models live until their handle and all that was made from them is freed, in any order. */
 struct NstEngine {
+    _Atomic uint32_t users; /* the handle and the models */
     NstPool *pool;
     NstCache *cache;
     char *folder; /* of the disk cache; NULL = none */
@@ -18,6 +20,7 @@ struct NstEngine {
 };
 
 struct NstModel {
+    _Atomic uint32_t users; /* the handle and the sessions */
     NstEngine *engine;
     char *name;   /* path or what the caller called it */
     char *folder; /* of external data; NULL = none */
@@ -32,6 +35,9 @@ struct NstModel {
 NstStatus nst_report(NstStatus status, const char *format, ...) NST_PRINTF(2, 3);
 
 void nst_engine_log(const NstEngine *engine, NstLogLevel level, const char *format, ...) NST_PRINTF(3, 4);
+
+/* What the compiler and the key of a plan rely on in options of a caller.  Errors: NST_E_INVALID, reported. */
+NstStatus nst_session_options_check(const NstSessionOptions *options) NST_MUST_CHECK;
 
 /* A request to the compiler for this model; error is where messages go. */
 NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptions *options, char *error, size_t n);

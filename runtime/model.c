@@ -49,16 +49,21 @@ static NstModel *new_model(NstEngine *engine, const char *name)
 {
     NstModel *model = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *model);
     if (!model) return NULL;
-    model->engine = engine;
     model->name = nst_text_copy(name);
-    if (model->name) return model;
-    free(model);
-    return NULL;
+    if (!model->name) {
+        free(model);
+        return NULL;
+    }
+    model->users = 1;
+    model->engine = engine;
+    atomic_fetch_add(&engine->users, 1);
+    return model;
 }
 
 void nst_model_free(NstModel *model)
 {
-    if (!model) return;
+    if (!model || atomic_fetch_sub(&model->users, 1) != 1) return;
+    nst_engine_free(model->engine);
     nst_os_unmap(&model->mapping);
     free(model->copy);
     free(model->folder);
@@ -117,6 +122,49 @@ NstStatus nst_model_open_memory(NstEngine *engine, const char *name, const void 
     return NST_OK;
 }
 
+/* --- options ------------------------------------------------------------------------------------------------- */
+
+static NstStatus check_value(const NstNamedTensor *value, uint32_t k)
+{
+    const NstTensor *tensor = &value->tensor;
+    size_t bytes = nst_dtype_size(tensor->dtype);
+    if (bytes == 0)
+        return nst_report(NST_E_INVALID, "value %u has element type %d, which is none", k, (int)tensor->dtype);
+    if (tensor->rank < 0 || tensor->rank > NST_TENSOR_MAX_RANK || tensor->strides)
+        return nst_report(NST_E_INVALID, "value %u ('%s') is not dense or has rank %d, allowed are 0 to %d", k,
+                          value->name ? value->name : "", (int)tensor->rank, NST_TENSOR_MAX_RANK);
+    for (int axis = 0; axis < tensor->rank; axis++)
+        if (tensor->shape[axis] < 0 || __builtin_mul_overflow(bytes, (size_t)tensor->shape[axis], &bytes))
+            return nst_report(NST_E_INVALID, "value %u has an impossible shape", k);
+    if (bytes != tensor->bytes || (bytes != 0 && !tensor->data))
+        return nst_report(NST_E_INVALID, "value %u is given %zu bytes, its shape needs %zu", k,
+                          tensor->data ? tensor->bytes : 0, bytes);
+    return NST_OK;
+}
+
+NstStatus nst_session_options_check(const NstSessionOptions *options)
+{
+    if ((!options->shapes && options->n_shapes != 0) || (!options->values && options->n_values != 0) ||
+        (!options->overridable && options->n_overridable != 0))
+        return nst_report(NST_E_INVALID,
+                          "options: %u shapes, %u values and %u overridable are given, and NULL for them",
+                          options->n_shapes, options->n_values, options->n_overridable);
+    for (uint32_t k = 0; k < options->n_shapes; k++) {
+        const NstInputShape *shape = &options->shapes[k];
+        if (!shape->name) return nst_report(NST_E_INVALID, "declared shape %u has no name", k);
+        if (shape->rank < 0 || shape->rank > NST_TENSOR_MAX_RANK)
+            return nst_report(NST_E_INVALID, "the declared shape of '%s' has rank %d, allowed are 0 to %d", shape->name,
+                              (int)shape->rank, NST_TENSOR_MAX_RANK);
+        for (uint32_t before = 0; before < k; before++)
+            if (strcmp(options->shapes[before].name, shape->name) == 0)
+                return nst_report(NST_E_INVALID, "the shape of '%s' is declared twice", shape->name);
+    }
+    for (uint32_t k = 0; k < options->n_overridable; k++)
+        if (!options->overridable[k]) return nst_report(NST_E_INVALID, "overridable initializer %u has no name", k);
+    for (uint32_t k = 0; k < options->n_values; k++) NST_TRY(check_value(&options->values[k], k));
+    return NST_OK;
+}
+
 /* --- requests ------------------------------------------------------------------------------------------------ */
 
 static bool find_kernel(void *arg, const void *material, size_t n, NstCacheHit *hit)
@@ -164,6 +212,7 @@ NstStatus nst_model_dump(NstModel *model, const NstSessionOptions *options, NstD
 {
     if (!model || !text) return nst_report(NST_E_INVALID, "nst_model_dump: NULL is given");
     *text = NULL;
+    if (options) NST_TRY(nst_session_options_check(options));
     const NstCompilerTable *table;
     NST_TRY(nst_engine_compiler(model->engine, &table));
     char error[NST_ERROR_TEXT] = "";

@@ -266,35 +266,6 @@ static bool copy_options(NstSession *session, const NstSessionOptions *options)
     return true;
 }
 
-static NstStatus check_options(const NstSessionOptions *options)
-{
-    for (uint32_t k = 0; k < options->n_shapes; k++) {
-        const NstInputShape *shape = &options->shapes[k];
-        if (!shape->name) return nst_report(NST_E_INVALID, "declared shape %u has no name", k);
-        if (shape->rank < 0 || shape->rank > NST_TENSOR_MAX_RANK)
-            return nst_report(NST_E_INVALID, "the declared shape of '%s' has rank %d, allowed are 0 to %d", shape->name,
-                              (int)shape->rank, NST_TENSOR_MAX_RANK);
-    }
-    for (uint32_t k = 0; k < options->n_overridable; k++)
-        if (!options->overridable || !options->overridable[k])
-            return nst_report(NST_E_INVALID, "overridable initializer %u has no name", k);
-    for (uint32_t k = 0; k < options->n_values; k++) {
-        const NstNamedTensor *value = &options->values[k];
-        size_t bytes = nst_dtype_size(value->tensor.dtype);
-        if (value->tensor.rank < 0 || value->tensor.rank > NST_TENSOR_MAX_RANK || value->tensor.strides)
-            return nst_report(NST_E_INVALID, "value %u ('%s') is not dense or has rank %d, allowed are 0 to %d", k,
-                              value->name ? value->name : "", (int)value->tensor.rank, NST_TENSOR_MAX_RANK);
-        for (int axis = 0; axis < value->tensor.rank; axis++)
-            if (value->tensor.shape[axis] < 0 ||
-                __builtin_mul_overflow(bytes, (size_t)value->tensor.shape[axis], &bytes))
-                return nst_report(NST_E_INVALID, "value %u has an impossible shape", k);
-        if (bytes != value->tensor.bytes || (bytes != 0 && !value->tensor.data))
-            return nst_report(NST_E_INVALID, "value %u is given %zu bytes, its shape needs %zu", k, value->tensor.bytes,
-                              bytes);
-    }
-    return NST_OK;
-}
-
 void nst_session_free(NstSession *session)
 {
     if (!session) return;
@@ -312,6 +283,7 @@ void nst_session_free(NstSession *session)
     free(session->shape_names);
     free(session->shapes);
     free(session->passes_off);
+    nst_model_free(session->model);
     free(session);
 }
 
@@ -321,13 +293,14 @@ NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options, Nst
     if (!model || !session) return nst_report(NST_E_INVALID, "nst_session_new: NULL is given");
     if (!options) options = &defaults;
     *session = NULL;
-    NST_TRY(check_options(options));
+    NST_TRY(nst_session_options_check(options));
     if (model->engine->target.nominal && !options->interpret)
         return nst_report(NST_E_UNSUPPORTED, "a nominal target is for texts; sessions need one of this machine");
     NstSession *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     if (!made) return nst_report(NST_E_NOMEM, "no memory for a session");
     made->model = model;
     made->operators = atomic_load(&model->engine->operators);
+    atomic_fetch_add(&model->users, 1);
     NstStatus status = NST_OK;
     if (!copy_options(made, options) || nst_lock_new(&made->lock) != NST_OK)
         status = nst_report(NST_E_NOMEM, "no memory for a session");
@@ -345,12 +318,12 @@ NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options, Nst
 
 uint32_t nst_session_input_count(const NstSession *session)
 {
-    return session->variant->plan->inputs.n;
+    return session ? session->variant->plan->inputs.n : 0;
 }
 
 uint32_t nst_session_output_count(const NstSession *session)
 {
-    return session->variant->plan->outputs.n;
+    return session ? session->variant->plan->outputs.n : 0;
 }
 
 static NstStatus describe_port(NstCtx *ctx, void *arg)
@@ -370,12 +343,15 @@ static NstStatus describe_port(NstCtx *ctx, void *arg)
     return NST_OK;
 }
 
-static NstStatus get_port(const NstSession *session, const NstPlanPort *ports, uint32_t n, uint32_t index,
-                          NstPort *port)
+static NstStatus get_port(const NstSession *session, bool output, uint32_t index, NstPort *port)
 {
+    if (!session || !port) return nst_report(NST_E_INVALID, "a port is asked for: NULL is given");
+    const NstPlan *plan = session->variant->plan;
+    const NstPlanPort *ports = output ? plan->outputs.at : plan->inputs.at;
+    uint32_t n = output ? plan->outputs.n : plan->inputs.n;
     if (index >= n) return nst_report(NST_E_NOT_FOUND, "port %u is asked for, there are %u", index, n);
     Variant *variant = session->variant;
-    void *arg[3] = {(void *)(uintptr_t)&ports[index], port, variant->plan};
+    void *arg[3] = {(void *)(uintptr_t)&ports[index], port, (void *)(uintptr_t)plan};
     nst_lock_take(session->lock);
     NstStatus status = nst_guard(&variant->ctx, describe_port, arg);
     if (status != NST_OK) nst_report(status, "%s", variant->ctx.error);
@@ -386,14 +362,12 @@ static NstStatus get_port(const NstSession *session, const NstPlanPort *ports, u
 
 NstStatus nst_session_input(const NstSession *session, uint32_t index, NstPort *port)
 {
-    const NstPlan *plan = session->variant->plan;
-    return get_port(session, plan->inputs.at, plan->inputs.n, index, port);
+    return get_port(session, false, index, port);
 }
 
 NstStatus nst_session_output(const NstSession *session, uint32_t index, NstPort *port)
 {
-    const NstPlan *plan = session->variant->plan;
-    return get_port(session, plan->outputs.at, plan->outputs.n, index, port);
+    return get_port(session, true, index, port);
 }
 
 /* Kernels, code and constants of a plan and of its bodies. */
@@ -408,9 +382,13 @@ static void add_facts(const NstPlan *plan, NstSessionFacts *facts)
 
 void nst_session_facts(NstSession *session, NstSessionFacts *facts)
 {
+    if (!facts) return;
+    *facts = (NstSessionFacts){0};
+    if (!session) return;
     const NstPlan *plan = session->variant->plan;
     Variant *all[2] = {session->variant, atomic_load(&session->general)};
-    *facts = (NstSessionFacts){.steps = plan->steps.n, .compile_ns = plan->compile_ns};
+    facts->steps = plan->steps.n;
+    facts->compile_ns = plan->compile_ns;
     add_facts(plan, facts);
     if (session->variant->exec) nst_exec_memory(session->variant->exec, &facts->run_states, &facts->arena_bytes);
     for (int k = 0; k < 2; k++) {
@@ -513,39 +491,59 @@ struct NstProfile {
     uint64_t *ns; /* by step */
 };
 
-static NstStatus interpret(NstSession *session, const NstPlan *plan, const NstTensor *inputs, NstTensor *outputs)
+/* Gives output k of the interpreter to the caller: in the memory of his, if he has any. */
+static NstStatus give_output(const NstPlanPort *port, NstTensor *made, NstTensor *output)
 {
+    NstTensor target = *made;
+    if (output->data) {
+        if (output->bytes < made->bytes)
+            return nst_report(NST_E_INVALID, "output '%s' is given %zu bytes, it has %zu", port->name, output->bytes,
+                              made->bytes);
+        if (made->bytes != 0) memcpy(output->data, made->data, made->bytes);
+        target.data = output->data;
+        target.bytes = output->bytes;
+        target.owned = NULL;
+        nst_tensor_release(made);
+    }
+    *made = (NstTensor){0};
+    *output = target;
+    return NST_OK;
+}
+
+static NstStatus interpret(NstSession *session, const Variant *variant, const NstTensor *inputs, NstTensor *outputs,
+                           const int32_t *cancel)
+{
+    const NstPlan *plan = variant->plan;
+    uint32_t n = plan->outputs.n;
+    if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0)
+        return nst_report(NST_E_CANCELLED, "the run was cancelled before it began");
     char error[NST_ERROR_TEXT] = "";
     const NstCompilerTable *table;
     NST_TRY(nst_engine_compiler(session->model->engine, &table));
-    NstCompileRequest request = nst_model_request(session->model, &session->options, error, sizeof error);
+    NstSessionOptions options = session->options;
+    if (variant != session->variant) options.n_shapes = 0; /* the general one */
+    NstCompileRequest request = nst_model_request(session->model, &options, error, sizeof error);
     request.operators = session->operators;
-    NstTensor made[STACK_PORTS] = {{0}};
-    if (plan->outputs.n > STACK_PORTS)
-        return nst_report(NST_E_LIMIT, "the interpreter gives %d outputs at most", STACK_PORTS);
-    NstStatus status = table->interpret(&request, inputs, plan->inputs.n, made, plan->outputs.n);
-    if (status != NST_OK) return nst_report(status, "%s", error);
-    for (uint32_t k = 0; k < plan->outputs.n; k++) {
-        if (outputs[k].data && outputs[k].bytes >= made[k].bytes) {
-            if (made[k].bytes != 0) memcpy(outputs[k].data, made[k].data, made[k].bytes);
-            NstTensor target = made[k];
-            target.data = outputs[k].data;
-            target.bytes = outputs[k].bytes;
-            target.owned = NULL;
-            outputs[k] = target;
-            nst_tensor_release(&made[k]);
-        } else {
-            outputs[k] = made[k];
-        }
+    NstTensor *made = nst_alloc_should_fail() ? NULL : calloc((size_t)n + 1, sizeof *made);
+    if (!made) return nst_report(NST_E_NOMEM, "no memory for the outputs of a run");
+    NstStatus status = table->interpret(&request, inputs, plan->inputs.n, made, n);
+    if (status != NST_OK) nst_report(status, "%s", error);
+    for (uint32_t k = 0; k < n && status == NST_OK; k++)
+        status = give_output(&plan->outputs.at[k], &made[k], &outputs[k]);
+    for (uint32_t k = 0; k < n; k++) {
+        nst_tensor_release(&made[k]);
+        if (status != NST_OK) nst_tensor_release(&outputs[k]);
     }
-    return NST_OK;
+    free(made);
+    return status;
 }
 
 static NstStatus run_variant(NstSession *session, Variant *variant, const NstTensor *inputs, NstTensor *outputs,
                              const bool *wanted, const NstRunOptions *options)
 {
     char error[NST_ERROR_TEXT];
-    if (session->options.interpret) return interpret(session, variant->plan, inputs, outputs);
+    if (session->options.interpret)
+        return interpret(session, variant, inputs, outputs, options ? options->cancel : NULL);
     NstProfile *profile = options ? options->profile : NULL;
     if (profile && profile->plan != variant->plan) profile = NULL; /* of the other variant */
     NstExecRun run = {.inputs = inputs,
@@ -617,7 +615,7 @@ NstStatus nst_session_run(NstSession *session, const NstNamedTensor *inputs, uin
 
 void nst_cancel(int32_t *flag)
 {
-    __atomic_store_n(flag, 1, __ATOMIC_RELAXED);
+    if (flag) __atomic_store_n(flag, 1, __ATOMIC_RELAXED);
 }
 
 /* --- profiles ------------------------------------------------------------------------------------------------ */
@@ -625,6 +623,7 @@ void nst_cancel(int32_t *flag)
 NstStatus nst_profile_new(NstSession *session, NstProfile **profile)
 {
     if (!session || !profile) return nst_report(NST_E_INVALID, "nst_profile_new: NULL is given");
+    *profile = NULL;
     const NstPlan *plan = session->variant->plan;
     NstProfile *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
     if (made) made->ns = nst_alloc_should_fail() ? NULL : calloc((size_t)plan->steps.n + 1, sizeof *made->ns);
@@ -646,16 +645,17 @@ void nst_profile_free(NstProfile *profile)
 
 uint32_t nst_profile_step_count(const NstProfile *profile)
 {
-    return profile->plan->steps.n;
+    return profile ? profile->plan->steps.n : 0;
 }
 
 uint64_t nst_profile_runs(const NstProfile *profile)
 {
-    return profile->runs;
+    return profile ? profile->runs : 0;
 }
 
 NstStatus nst_profile_step(const NstProfile *profile, uint32_t index, NstProfileStep *step)
 {
+    if (!profile || !step) return nst_report(NST_E_INVALID, "nst_profile_step: NULL is given");
     const NstPlan *plan = profile->plan;
     if (index >= plan->steps.n)
         return nst_report(NST_E_NOT_FOUND, "step %u is asked for, there are %u", index, plan->steps.n);

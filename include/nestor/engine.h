@@ -38,7 +38,8 @@ typedef struct NstEngineOptions {
  * Threads: one engine may be used from any number of threads. */
 NST_API NstStatus nst_engine_new(const NstEngineOptions *options, NstEngine **engine) NST_MUST_CHECK;
 
-/* Ends an engine that has no model and no session left.  NULL is allowed. */
+/* Ends the engine, or, while it has models or sessions, when the last of them is freed: its log may be called until
+ * then.  NULL is allowed. */
 NST_API void nst_engine_free(NstEngine *engine);
 
 /* The message of the last call that failed on this thread: what was given, what was allowed, and where.  "" if none

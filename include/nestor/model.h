@@ -19,7 +19,7 @@ NST_API NstStatus nst_model_open_file(NstEngine *engine, const char *path, NstMo
 NST_API NstStatus nst_model_open_memory(NstEngine *engine, const char *name, const void *bytes, size_t size,
                                         NstModel **model) NST_MUST_CHECK;
 
-/* Ends a model that has no session left.  NULL is allowed. */
+/* Ends the model, or, while it has sessions, when the last of them is freed.  NULL is allowed. */
 NST_API void nst_model_free(NstModel *model);
 
 /* What nst_model_dump gives: the graph as read, the nests after fusion, the scheduled kernels, LLVM's IR, assembly, or

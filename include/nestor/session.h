@@ -30,7 +30,8 @@ typedef struct NstSessionOptions {
     int32_t strict;          /* no approximate optimisations */
     int32_t bounds_checks;   /* compiled code checks every access; slow, to find faults of the compiler */
     int32_t fail_on_compile; /* what is in no cache is NST_E_NOT_FOUND instead of compiled */
-    int32_t interpret;       /* runs by the reference interpreter: very slow, the same results */
+    int32_t interpret;       /* runs by the reference interpreter: very slow, the same results; cancelled only
+                                before it begins */
     const char *passes_off;  /* names of passes to leave out, separated by commas; NULL = none */
     const NstInputShape *shapes;
     uint32_t n_shapes;
@@ -45,7 +46,7 @@ typedef struct NstSessionOptions {
     uint32_t n_overridable;
 } NstSessionOptions;
 
-/* Makes a model ready.  Owns: the caller ends it with nst_session_free, before the model.
+/* Makes a model ready.  Owns: the caller ends it with nst_session_free; it keeps its model and engine until then.
  * Errors: NST_E_PARSE, NST_E_MODEL, NST_E_SHAPE, NST_E_TYPE, NST_E_UNSUPPORTED, NST_E_LIMIT for the model;
  * NST_E_COMPILER when the compiler library cannot be used; NST_E_NOT_FOUND under fail_on_compile. */
 NST_API NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options,
@@ -101,7 +102,8 @@ typedef struct NstSessionFacts {
 } NstSessionFacts;
 NST_API void nst_session_facts(NstSession *session, NstSessionFacts *facts);
 
-/* Times of the steps of a session's plan.  Owns: the caller ends it with nst_profile_free.  Errors: NST_E_NOMEM. */
+/* Times of the steps of a session's plan.  Owns: the caller ends it with nst_profile_free, before the session.
+ * Errors: NST_E_NOMEM. */
 NST_API NstStatus nst_profile_new(NstSession *session, NstProfile **profile) NST_MUST_CHECK;
 NST_API void nst_profile_free(NstProfile *profile);
 

@@ -180,7 +180,7 @@ const char *nst_dtype_name(NstDtype dtype)
 
 NstDtype nst_dtype_of_name(const char *name)
 {
-    return nst_dtype_parse(name, strlen(name));
+    return name ? nst_dtype_parse(name, strlen(name)) : NST_DTYPE_NONE;
 }
 
 size_t nst_dtype_size(NstDtype dtype)
