@@ -1,4 +1,4 @@
-/* test_integer_division.c: Div and Mod of ONNX on all integer types, where C has no answer: x/0 and the least value over -1
+/* check_integer_division.c: Div and Mod of ONNX on all integer types, where C has no answer: x/0 and the least value over -1
  * give the scalar table's values (x/0 = 0, x mod 0 = x, least/-1 = least, least mod -1 = 0) and no signal: compiled for each
  * level this machine has, and interpreted; divisors as inputs and as constants of the model. */
 #include <criterion/criterion.h>
