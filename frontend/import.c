@@ -353,6 +353,7 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     *graph = NULL;
     if (m.options->needs) *m.options->needs = NULL;
     NST_TRY(nst_onnx_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
+    m.model->file = m.options->file;
     const char *name = m.model->proto->graph->name;
     m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
     if (m.options->strings) m.graph->strings = m.options->strings;

@@ -23,6 +23,7 @@ typedef struct NstFixedInput {
 
 typedef struct NstImportOptions {
     const char *folder;             /* where external data lie; NULL: none allowed */
+    const char *file;               /* the model's own, or NULL: what it links to may have its data beside it */
     const char *const *overridable; /* initialisers that become inputs (they must be graph inputs in the model) */
     uint32_t n_overridable;
     const NstDeclaredInput *input;

@@ -21,6 +21,7 @@ typedef struct NstOnnxModel {
     const unsigned char *bytes;
     size_t n;
     const char *folder; /* of external data; NULL: none allowed */
+    const char *file;   /* of the model itself, which may be a link; NULL: not known */
     const Onnx__ModelProto *proto;
     NstStrings *strings; /* of the graph: what elements of string tensors stand for; NULL: none are read */
     NST_VEC(NstExternalFile *) files;

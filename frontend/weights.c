@@ -1,6 +1,7 @@
 /* weights.c: where a tensor's elements lie, whether there are as many as its shape says, and how they are coded. */
 #include "frontend/weights.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "ir/graph.h"
 
@@ -158,6 +159,32 @@ static void end_mapping(void *arg)
     nst_os_unmap(arg);
 }
 
+/* True if path, links followed, lies below the folder, links followed; file: below the folder that has the file. */
+static bool lies_below(const char *path, const char *folder, bool file)
+{
+    char *real = nst_os_real_path(path), *base = nst_os_real_path(folder);
+    char *slash = base && file ? strrchr(base, '/') : NULL;
+    if (slash) *slash = '\0';
+    size_t n = base ? strlen(base) : 0;
+    if (n == 1) n = 0; /* "/" */
+    bool below = real && base && strncmp(real, base, n) == 0 && real[n] == '/';
+    free(real);
+    free(base);
+    return below;
+}
+
+/* What is beside the model by name may be a link out of its folder: only to where the model's file itself is linked to (stores
+ * of models keep files so), or one could read any file of the user by a model. */
+static NstStatus check_links(const Source *s, const char *path)
+{
+    const NstOnnxModel *m = s->model;
+    char *real = nst_os_real_path(path);
+    NST_CHECK(s->ctx, real, NST_E_IO, "%s: cannot open external data '%s'", s->what, path);
+    free(real);
+    if (lies_below(path, m->folder, false) || (m->file && lies_below(path, m->file, true))) return NST_OK;
+    NST_FAIL(s->ctx, NST_E_MODEL, "%s: external data at '%s', a link that leaves the model's folder", s->what, path);
+}
+
 static NstStatus find_file(Source *s, const char *location, const NstMapping **mapping)
 {
     NstOnnxModel *m = s->model;
@@ -167,7 +194,9 @@ static NstStatus find_file(Source *s, const char *location, const NstMapping **m
     }
     NstExternalFile *file = NST_NEW(m->arena, NstExternalFile);
     file->location = location;
-    NST_TRY(nst_os_map_file(s->ctx, nst_format(m->arena, "%s/%s", m->folder, location), &file->mapping));
+    const char *path = nst_format(m->arena, "%s/%s", m->folder, location);
+    NST_TRY(check_links(s, path));
+    NST_TRY(nst_os_map_file(s->ctx, path, &file->mapping));
     nst_arena_on_free(m->arena, end_mapping, &file->mapping);
     nst_vec_push(m->arena, &m->files, file);
     *mapping = &file->mapping;

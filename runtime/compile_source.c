@@ -82,6 +82,7 @@ static NstStatus import_onnx(NstCompile *c)
     uint32_t position = UINT32_MAX;
     NstFixedInput *fixed = NST_NEW_ARRAY(c->arena, NstFixedInput, request->options->n_values);
     NstImportOptions options = {.folder = request->folder,
+                                .file = request->file,
                                 .overridable = request->options->overridable,
                                 .n_overridable = request->options->n_overridable,
                                 .input = declared,

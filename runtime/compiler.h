@@ -24,6 +24,7 @@ typedef struct NstKernelStore {
 typedef struct NstCompileRequest {
     const char *name;   /* of the model, for messages */
     const char *folder; /* of its external data; NULL = none is allowed */
+    const char *file;   /* it came from; NULL = from memory */
     const void *bytes;
     size_t size;
     const NstTarget *target;

@@ -194,6 +194,7 @@ NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptio
     NstEngine *engine = model->engine;
     return (NstCompileRequest){.name = model->name,
                                .folder = model->folder,
+                               .file = model->folder ? model->name : NULL,
                                .bytes = model->bytes,
                                .size = model->size,
                                .target = &engine->target,

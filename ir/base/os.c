@@ -44,6 +44,11 @@ static NstStatus open_regular(NstCtx *ctx, const char *path, int *fd, size_t *si
     return NST_OK;
 }
 
+char *nst_os_real_path(const char *path)
+{
+    return nst_alloc_should_fail() ? NULL : realpath(path, NULL);
+}
+
 NstStatus nst_os_map_file(NstCtx *ctx, const char *path, NstMapping *mapping)
 {
     int fd;

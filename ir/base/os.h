@@ -25,6 +25,9 @@ typedef struct NstPart {
 NstStatus nst_os_read_file(NstCtx *ctx, NstArena *arena, const char *path, size_t limit, char **bytes,
                            size_t *size) NST_MUST_CHECK;
 
+/* A path without links, NULL if there is nothing there or no memory.  Owns: free. */
+char *nst_os_real_path(const char *path);
+
 /* Maps a regular file read-only and private.  Owns: the caller ends it with nst_os_unmap.
  * Errors: NST_E_IO, also for what is no regular file. */
 NstStatus nst_os_map_file(NstCtx *ctx, const char *path, NstMapping *mapping) NST_MUST_CHECK;

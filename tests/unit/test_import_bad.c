@@ -1,5 +1,7 @@
 /* test_import_bad.c: models that break a rule: the status, and a message that says what was given and what was allowed. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
+#include <unistd.h>
 #include "frontend/model.h"
 #include "tests/unit/support_onnx.h"
 
@@ -322,6 +324,44 @@ Test(import_bad, external_data)
     nst_ctx_clear(&ctx);
     cr_assert_eq(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph), NST_OK, "%s",
                  ctx.error);
+}
+
+/* A link beside the model may not lead out of its folder, but to where the model itself is linked to. */
+Test(import_bad, links_of_external_data)
+{
+    static const char *const commands[] = {
+        "mkdir -p %s/snapshot %s/store/deep", "echo 0123456789 > %s/store/data",
+        "cd %s/snapshot && ln -s ../store/data out && ln -s ../store far && ln -s /etc etc",
+        "cd %s/snapshot && cp ../store/data own && ln -s own in && ln -s ../store/m m"
+        " && touch ../store/m"};
+    static const struct {
+        const char *location, *file;
+        bool good;
+    } cases[] = {{"in", NULL, true},          {"out", NULL, false},       {"far/data", NULL, false},
+                 {"etc/passwd", NULL, false}, {"etc/passwd", "m", false}, {"out", "m", true},
+                 {"far/data", "m", true},     {"own", "m", true},         {"out", "own", false}};
+    char folder[64], command[400], snapshot[80], file[200];
+    snprintf(folder, sizeof folder, "/tmp/nestor-links-%ld", (long)getpid());
+    for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
+        snprintf(command, sizeof command, commands[k], folder, folder);
+        cr_assert_eq(system(command), 0);
+    }
+    snprintf(snapshot, sizeof snapshot, "%s/snapshot", folder);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        snprintf(file, sizeof file, "%s/%s", snapshot, cases[k].file ? cases[k].file : "");
+        NstImportOptions options = {.folder = snapshot, .file = cases[k].file ? file : NULL};
+        NstGraph *graph;
+        OnnxModel m = one_node("Relu", "x", "y");
+        external(&m, cases[k].location);
+        NstText bytes = onnx_bytes(&m);
+        nst_ctx_clear(&ctx);
+        NstStatus status = nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph);
+        cr_expect_eq(status, cases[k].good ? NST_OK : NST_E_MODEL, "case %zu: %s", k, ctx.error);
+        cr_expect(cases[k].good || strstr(ctx.error, "a link that leaves the model's folder"), "case %zu: %s", k,
+                  ctx.error);
+    }
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    cr_assert_eq(system(command), 0);
 }
 
 Test(import_bad, any_changed_byte_gives_a_status)
