@@ -3,6 +3,7 @@
  * In: nests before fusion, whose form does not depend on what sizes let be fused: plans for open and for declared sizes divide
  * alike.  Out: in the values of maps and epilogues, x / d becomes x * (1 / d) where d is read from memory (not:
  * computed from sizes) and is the same all along the nest's last axis; "simplify" then computes 1 / d once a row.
+ * A quotient that is rounded to a whole number (quantisation) stays one: an ulp would move it by a step.
  * Approximate: one rounding more, so at most 2 ulp from the quotient while |d| is in 2^-126 .. 2^126; outside, a reciprocal
  * may overflow or lose bits. */
 #include "passes/pass.h"
@@ -49,22 +50,85 @@ static NstExpr rewrite_division(void *arg, NstExprs *exprs, NstExpr rebuilt)
     return nst_expr_binary(exprs, NST_OP_MUL, node.arg[0], nst_expr_binary(exprs, NST_OP_DIV, one, node.arg[1]));
 }
 
-static void rewrite_nest(NstModule *module, const bool *of_sizes, NstNest *nest)
+/* --- quotients that are rounded ------------------------------------------------------------------------------- */
+
+typedef struct Rounded {
+    NstExprs *exprs;
+    bool *buffer;  /* by buffer: some nest rounds what it reads of it */
+    bool quotient; /* a division is rounded in the expression itself */
+} Rounded;
+
+static bool is_rounding(const NstExprs *exprs, const NstExprNode *node)
+{
+    switch (node->op) {
+    case NST_OP_ROUND:
+    case NST_OP_FLOOR:
+    case NST_OP_CEIL:
+    case NST_OP_TRUNC: return true;
+    case NST_OP_CONVERT:
+        return !nst_dtype_is_float(node->type) && nst_dtype_is_float(nst_expr(exprs, node->arg[0])->type);
+    default: return false;
+    }
+}
+
+static void note_rounding(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Rounded *rounded = arg;
+    (void)e;
+    if (!is_rounding(rounded->exprs, node)) return;
+    const NstExprNode *of = nst_expr(rounded->exprs, node->arg[0]);
+    if (of->op == NST_OP_LOAD) rounded->buffer[of->ref] = true;
+    rounded->quotient |= of->op == NST_OP_DIV;
+}
+
+static void mark_rounded(NstModule *module, const NstGroup *group, bool *buffer)
+{
+    Rounded rounded = {module->exprs, buffer, false};
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        if (!nest) {
+            mark_rounded(module, group->items.at[k].group, buffer);
+            continue;
+        }
+        for (uint32_t o = 0; o < nest->n_outs; o++)
+            nst_expr_visit(module->exprs, nest->out[o].value, note_rounding, &rounded);
+        for (uint32_t s = 0; s < nest->n_states; s++)
+            nst_expr_visit(module->exprs, nest->state[s].step, note_rounding, &rounded);
+    }
+}
+
+static bool is_rounded_quotient(NstModule *module, bool *rounded, const NstNestOut *out)
+{
+    Rounded here = {module->exprs, rounded, false};
+    if (nst_expr(module->exprs, out->value)->op == NST_OP_DIV) return rounded[out->buffer.i];
+    nst_expr_visit(module->exprs, out->value, note_rounding, &here);
+    return here.quotient;
+}
+
+/* --- the pass -------------------------------------------------------------------------------------------------- */
+
+/* By buffer: what is computed from sizes alone, and what is read to be rounded. */
+typedef struct Marks {
+    bool *of_sizes, *rounded;
+} Marks;
+
+static void rewrite_nest(NstModule *module, const Marks *marks, NstNest *nest)
 {
     if (nest->n_axes == 0) return;
     const NstAxis *last = &nest->axis[nest->n_axes - 1];
-    Row row = {module, of_sizes, nest, last->var};
+    Row row = {module, marks->of_sizes, nest, last->var};
     for (uint32_t k = 0; k < nest->n_outs; k++)
-        nest->out[k].value = nst_expr_rewrite(module->exprs, nest->out[k].value, rewrite_division, &row);
+        if (!is_rounded_quotient(module, marks->rounded, &nest->out[k]))
+            nest->out[k].value = nst_expr_rewrite(module->exprs, nest->out[k].value, rewrite_division, &row);
 }
 
-static void rewrite_group(NstModule *module, const bool *of_sizes, NstGroup *group)
+static void rewrite_group(NstModule *module, const Marks *marks, NstGroup *group)
 {
     for (uint32_t k = 0; k < group->items.n; k++) {
         if (group->items.at[k].nest)
-            rewrite_nest(module, of_sizes, group->items.at[k].nest);
+            rewrite_nest(module, marks, group->items.at[k].nest);
         else
-            rewrite_group(module, of_sizes, group->items.at[k].group);
+            rewrite_group(module, marks, group->items.at[k].group);
     }
 }
 
@@ -88,7 +152,9 @@ static void mark_sizes(NstModule *module, bool *of_sizes)
 
 void nst_pass_reciprocal(NstModule *module)
 {
-    bool *of_sizes = NST_NEW_ARRAY(module->arena, bool, module->buffers.n + 1);
-    mark_sizes(module, of_sizes);
-    for (uint32_t k = 0; k < module->groups.n; k++) rewrite_group(module, of_sizes, module->groups.at[k]);
+    Marks marks = {NST_NEW_ARRAY(module->arena, bool, module->buffers.n + 1),
+                   NST_NEW_ARRAY(module->arena, bool, module->buffers.n + 1)};
+    mark_sizes(module, marks.of_sizes);
+    for (uint32_t k = 0; k < module->groups.n; k++) mark_rounded(module, module->groups.at[k], marks.rounded);
+    for (uint32_t k = 0; k < module->groups.n; k++) rewrite_group(module, &marks, module->groups.at[k]);
 }
