@@ -3,7 +3,7 @@
 
 void nst_writer_bind(NstWriter *w, NstSym sym, NstDim value)
 {
-    while (w->sym_value.n <= sym.i) nst_vec_push(w->module->arena, &w->sym_value, (NstDim){0});
+    while (w->sym_value.n <= sym.i) nst_vec_push(w->scratch, &w->sym_value, (NstDim){0});
     w->sym_value.at[sym.i] = value;
 }
 
@@ -263,7 +263,7 @@ static void collect_args(NstWriter *w, const NstGroup *top, const NstGroup *grou
 
 static void make_args(NstWriter *w, const NstGroup *group)
 {
-    int *access = NST_NEW_ARRAY(w->module->arena, int, w->module->buffers.n);
+    int *access = NST_NEW_ARRAY(w->scratch, int, w->module->buffers.n);
     collect_args(w, group, group, access);
     for (uint32_t k = 0; k < w->args.n; k++) {
         const NstBuffer *from = &nst_module_get(w->module, w->args.at[k])->buffer;
@@ -297,9 +297,10 @@ void nst_writer_init(NstWriter *w, NstModule *module, const NstGroup *group)
     *w = (NstWriter){.module = module};
     w->kernel = nst_kernel_new(module->arena, module->dims, module->exprs, module->origins, group->name);
     w->kernel->origin = group->origin;
+    w->scratch = nst_arena_new(nst_arena_ctx(module->arena), module->arena);
     for (uint32_t k = 0; k < module->buffers.n; k++) {
-        nst_vec_push(module->arena, &w->kernel_buffer, (NstBuf){0});
-        nst_vec_push(module->arena, &w->dropped, 0);
+        nst_vec_push(w->scratch, &w->kernel_buffer, (NstBuf){0});
+        nst_vec_push(w->scratch, &w->dropped, 0);
     }
     make_args(w, group);
     make_locals(w, group, 0);
@@ -310,4 +311,6 @@ void nst_writer_finish(NstWriter *w, NstKernel **kernel, NstBuf **arg_buffer)
     nst_kernel_collect_params(w->kernel);
     *kernel = w->kernel;
     *arg_buffer = w->args.at;
+    nst_arena_free(w->scratch);
+    *w = (NstWriter){0};
 }

@@ -8,6 +8,8 @@
 typedef struct NstWriter {
     NstModule *module;
     NstKernel *kernel;
+    NstArena *
+        scratch; /* of what is by buffer and by symbol of the whole module: ends with the kernel, of which there are many */
     NST_VEC(NstBuf) kernel_buffer; /* by module buffer; none = not part of this kernel */
     NST_VEC(uint32_t) dropped;     /* by module buffer: leading indices that a group's local leaves out */
     bool flat;                     /* nests are in flat form (flat.h): one index, nothing to leave out */
