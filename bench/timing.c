@@ -163,6 +163,8 @@ struct NstBenchTeam {
     _Alignas(64) atomic_ulong finished;
     _Alignas(64) atomic_bool quit;
     int n_threads, n_running;  /* running: threads that exist besides the caller */
+    cpu_set_t all;             /* processors the threads may use */
+    int avoided;               /* the one they keep off, where the caller was last */
     const NstBenchCase *parts; /* of the job that runs now */
     struct Member {
         NstBenchTeam *team;
@@ -201,10 +203,25 @@ static void *member_main(void *arg)
     }
 }
 
+/* Keeps the threads off the caller's processor: two that spin for one another look too busy to be parted, and a pair on one
+ * processor takes each other's time for seconds. */
+static void part_from_caller(NstBenchTeam *team)
+{
+    int cpu = sched_getcpu();
+    cpu_set_t others = team->all;
+    if (cpu == team->avoided || cpu < 0 || cpu >= CPU_SETSIZE) return;
+    CPU_CLR((size_t)cpu, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    team->avoided = cpu;
+    for (int t = 1; t <= team->n_running; t++)
+        (void)pthread_setaffinity_np(team->members[t].thread, sizeof others, &others);
+}
+
 static void run_job(void *arg)
 {
     const NstBenchJob *job = arg;
     NstBenchTeam *team = job->team;
+    part_from_caller(team);
     team->parts = job->parts;
     unsigned long wanted = atomic_load_explicit(&team->finished, memory_order_relaxed) + (unsigned long)team->n_running;
     atomic_fetch_add_explicit(&team->started, 1, memory_order_release);
@@ -230,6 +247,8 @@ NstStatus nst_bench_team_new(NstCtx *ctx, int threads, NstBenchTeam **out)
     NST_CHECK(ctx, team, NST_E_NOMEM, "no memory for %zu bytes", bytes);
     memset(team, 0, sizeof *team);
     team->n_threads = threads;
+    team->avoided = -1;
+    if (sched_getaffinity(0, sizeof team->all, &team->all) != 0) CPU_ZERO(&team->all);
     for (int t = 1; t < threads; t++) {
         struct Member *member = &team->members[t];
         *member = (struct Member){.team = team, .index = t};

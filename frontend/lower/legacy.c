@@ -23,8 +23,11 @@ LOWER(crop)
     const int64_t *border = attr_ints(c, "border", &n), *size = attr_ints(c, "scale", &m);
     if (rank(c, x) != 4 || n != 4 || (m != 0 && m != 2))
         fail(c, NST_E_MODEL, "rank %d, %d entries of border, %d of scale, allowed: 4, 4, 0 or 2", rank(c, x), n, m);
+    for (int k = 0; k < 4 && !failed(c); k++)
+        if (border[k] < 0 || border[k] > NST_MAX_TENSOR_BYTES)
+            fail(c, NST_E_MODEL, "border %lld, allowed: 0 and above, less than the extent", (long long)border[k]);
     for (int k = 0; k < 2 && !failed(c); k++) { /* height, width */
-        D rest = sub(c, dim(c, x, k + 2), num(c, border[1 - k] + border[3 - k]));
+        D rest = sub(c, sub(c, dim(c, x, k + 2), num(c, border[1 - k])), num(c, border[3 - k]));
         x = slice1(c, x, k + 2, num(c, border[1 - k]), 1, m ? num(c, size[k]) : rest);
     }
     out(c, 0, x);
