@@ -132,6 +132,7 @@ static V transform(NstLower *c, V x, const Transform *t)
     int r = rank(c, x);
     int64_t n;
     D lo[NST_MAX_RANK], hi[NST_MAX_RANK], shape[NST_MAX_RANK];
+    if (failed(c)) return (V){0}; /* x has no rank then */
     for (int k = 0; k < r; k++) lo[k] = hi[k] = num(c, 0);
     hi[r - 2] = sub(c, t->in_length, dim(c, x, r - 2));
     x = nst_build_pad(c->b, x, lo, hi, NULL, NST_PAD_CONSTANT, (V){0});
