@@ -504,7 +504,10 @@ static void print_symbols(const NstGraphPrinter *printer)
         const NstSymInfo *info = nst_dims_sym(dims, (NstSym){k});
         if (info->kind == NST_SYM_INDEX) continue;
         nst_text_add(printer->text, "%s%s", separator, kind[info->kind]);
-        print_symbol(printer, (NstSym){k});
+        if (info->kind == NST_SYM_INPUT && (strcmp(info->name, "value") == 0 || strcmp(info->name, "counted") == 0))
+            nst_text_add_quoted(printer->text, info->name, strlen(info->name)); /* else it would be read as a kind */
+        else
+            print_symbol(printer, (NstSym){k});
         separator = ", ";
         if (info->lo != 0 || info->hi != INT64_MAX) {
             nst_text_add(printer->text, " in ");

@@ -82,3 +82,10 @@ Test(graph_text, nodes_with_missing_operands_print)
         cr_expect_neq(nst_graph_verify(&ctx, graph), NST_OK, "%s", bodies[k]);
     }
 }
+
+Test(graph_text, symbols_named_as_kinds_round_trip)
+{
+    const char *text = "graph g(x: f16[value, counted]) {\n  symbols \"value\", \"counted\"\n  return\n}\n";
+    cr_assert_str_eq(reprint("graph g(x: f16[value, counted]) { return\n}\n"), text);
+    cr_assert_str_eq(reprint(text), text);
+}
