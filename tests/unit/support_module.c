@@ -213,3 +213,12 @@ void support_same_results(const ModuleRun *a, const ModuleRun *b, const char *wh
                          "result %u differs at byte %zu of %zu: %s", k, at, a->bytes[k], what);
     }
 }
+
+void support_same_on_threads(NstCtx *ctx, const ModuleCase *test, const NstTarget *target, const char *what)
+{
+    ModuleRun wanted = support_interpret_graph(ctx, test, target);
+    for (int threads = 0; threads <= 2; threads++) {
+        ModuleRun run = support_run_module(ctx, test, target, NULL, threads);
+        support_same_results(&wanted, &run, nst_format(ctx->arena, "%s, %d threads", what, threads));
+    }
+}

@@ -37,4 +37,7 @@ ModuleRun support_interpret_graph(NstCtx *ctx, const ModuleCase *test, const Nst
 /* Asserts that both runs gave the same bits; *a on failure names what differs. */
 void support_same_results(const ModuleRun *a, const ModuleRun *b, const char *what);
 
+/* Asserts that the kernels interpreted, and compiled on one and on two threads, give the graph interpreter's bits. */
+void support_same_on_threads(NstCtx *ctx, const ModuleCase *test, const NstTarget *target, const char *what);
+
 #endif

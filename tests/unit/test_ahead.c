@@ -30,11 +30,7 @@ static void check(const char *text, uint32_t ahead, uint32_t groups)
     cr_expect_eq(module->prepack.n, ahead, "%u ahead: %s", module->prepack.n, text);
     cr_expect_eq(module->groups.n, groups, "%u groups: %s", module->groups.n, text);
     ModuleCase test = {.text = text, .sizes = strstr(text, "symbols") ? "n=3" : NULL, .seed = 4, .index_limit = 4};
-    ModuleRun wanted = support_interpret_graph(&ctx, &test, &host);
-    for (int threads = 0; threads <= 2; threads++) {
-        ModuleRun run = support_run_module(&ctx, &test, &host, NULL, threads);
-        support_same_results(&wanted, &run, text);
-    }
+    support_same_on_threads(&ctx, &test, &host, text);
 }
 
 Test(ahead, weights_that_are_computed)

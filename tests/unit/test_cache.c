@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/cache.h"
+#include "tests/unit/support_folder.h"
 
 static char root[200], folder[240], file[400];
 static const char material[] = "material of an entry, of no particular length";
@@ -21,24 +22,15 @@ static NstCache *cache;
 
 static void begin(void)
 {
-    const char *base = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/nestor-cache-XXXXXX", base && *base ? base : "/tmp");
-    cr_assert_not_null(mkdtemp(root));
+    support_new_folder(root, sizeof root, "cache");
     snprintf(folder, sizeof folder, "%s/a/nestor", root);
     cr_assert_eq(nst_cache_new(folder, 1 << 20, &cache), NST_OK);
-}
-
-static void remove_all(const char *path)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    cr_assert_eq(system(command), 0);
 }
 
 static void end(void)
 {
     nst_cache_free(cache);
-    remove_all(root);
+    support_remove_folder(root);
 }
 
 TestSuite(cache, .init = begin, .fini = end, .timeout = 60);
@@ -276,7 +268,7 @@ Test(cache, what_is_no_file_or_folder_is_refused)
     cr_assert_eq(rmdir(file), 0);
     cr_assert_eq(mkfifo(file, 0600), 0);
     expect_miss(NST_CACHE_KIND);
-    remove_all(folder);
+    support_remove_folder(folder);
     cr_assert_eq(close(open(folder, O_CREAT | O_WRONLY, 0600)), 0);
     expect_miss(NST_CACHE_KIND);
     nst_cache_free(cache);
@@ -385,7 +377,7 @@ Test(cache, two_writers_and_a_reader_see_whole_entries)
 Test(cache, a_writer_killed_at_any_time_leaves_a_whole_entry_or_none)
 {
     store_one();
-    remove_all(file);
+    support_remove_folder(file);
     for (int round = 0; round < 40; round++) {
         pid_t writer = fork();
         if (writer == 0) write_versions(0);

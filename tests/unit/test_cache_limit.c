@@ -7,24 +7,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/cache.h"
+#include "tests/unit/support_folder.h"
 
 static char root[200], folder[240], file[400];
 static NstCache *cache;
 
 static void begin(void)
 {
-    const char *base = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%s/nestor-cache-XXXXXX", base && *base ? base : "/tmp");
-    cr_assert_not_null(mkdtemp(root));
+    support_new_folder(root, sizeof root, "cache");
     snprintf(folder, sizeof folder, "%s/nestor", root);
 }
 
 static void end(void)
 {
-    char command[300];
     nst_cache_free(cache);
-    snprintf(command, sizeof command, "rm -rf '%s'", root);
-    cr_assert_eq(system(command), 0);
+    support_remove_folder(root);
 }
 
 TestSuite(cache_limit, .init = begin, .fini = end, .timeout = 60);

@@ -8,11 +8,12 @@
 #include "nestor/session.h"
 #include "runtime/compiler.h"
 #include "tests/unit/support_onnx.h"
+#include "tests/unit/support_folder.h"
 
 extern const NstCompilerTable nst_compiler_table;
 
 static NstCtx ctx;
-static char folder[64];
+static char folder[256];
 static int calls; /* of compute */
 
 static void begin(void)
@@ -25,12 +26,8 @@ static void begin(void)
 static void end(void)
 {
     nst_ctx_dispose(&ctx);
-    if (folder[0]) {
-        char command[100];
-        snprintf(command, sizeof command, "rm -rf '%s'", folder);
-        cr_assert_eq(system(command), 0);
-        folder[0] = '\0';
-    }
+    support_remove_folder(folder);
+    folder[0] = '\0';
 }
 
 TestSuite(custom, .init = begin, .fini = end, .timeout = 100);
@@ -45,8 +42,7 @@ static NstEngine *new_engine(int threads)
 
 static void new_folder(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/nestor-custom-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
+    support_new_folder(folder, sizeof folder, "custom");
 }
 
 /* --- operators ------------------------------------------------------------------------------------------------- */

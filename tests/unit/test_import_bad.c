@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include "frontend/model.h"
 #include "tests/unit/support_onnx.h"
+#include "tests/unit/support_folder.h"
 
 static NstCtx ctx;
 
@@ -339,8 +340,8 @@ Test(import_bad, links_of_external_data)
     } cases[] = {{"in", NULL, true},          {"out", NULL, false},       {"far/data", NULL, false},
                  {"etc/passwd", NULL, false}, {"etc/passwd", "m", false}, {"out", "m", true},
                  {"far/data", "m", true},     {"own", "m", true},         {"out", "own", false}};
-    char folder[64], command[400], snapshot[80], file[200];
-    snprintf(folder, sizeof folder, "/tmp/nestor-links-%ld", (long)getpid());
+    char folder[256], command[800], snapshot[280], file[400];
+    support_new_folder(folder, sizeof folder, "links");
     for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
         snprintf(command, sizeof command, commands[k], folder, folder);
         cr_assert_eq(system(command), 0);
@@ -359,8 +360,7 @@ Test(import_bad, links_of_external_data)
         cr_expect(cases[k].good || strstr(ctx.error, "a link that leaves the model's folder"), "case %zu: %s", k,
                   ctx.error);
     }
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
+    support_remove_folder(folder);
 }
 
 Test(import_bad, any_changed_byte_gives_a_status)

@@ -9,12 +9,13 @@
 #include "nestor/session.h"
 #include "runtime/compiler.h"
 #include "tests/unit/support_onnx.h"
+#include "tests/unit/support_folder.h"
 
 extern const NstCompilerTable nst_compiler_table;
 
 static NstEngine *engine;
 static NstModel *model;
-static char folder[64];
+static char folder[256];
 
 static const char scale[] = "graph scale(x: f32[n, 4]) {\n"
                             "  %y = map \"a * 2 + 1\" %x\n"
@@ -36,11 +37,7 @@ static void end(void)
 {
     nst_model_free(model);
     nst_engine_free(engine);
-    if (folder[0]) {
-        char command[100];
-        snprintf(command, sizeof command, "rm -rf '%s'", folder);
-        cr_assert_eq(system(command), 0);
-    }
+    support_remove_folder(folder);
 }
 
 TestSuite(misuse, .init = begin, .fini = end, .timeout = 110);
@@ -481,24 +478,17 @@ Test(misuse, a_flag_that_is_set_before_cancels_compiled_and_interpreted)
 
 /* --- the cache -------------------------------------------------------------------------------------------------------- */
 
-static void remove_folder(void)
-{
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
-
 Test(misuse, a_cache_folder_that_vanishes_costs_a_compile_only)
 {
     NstEngine *own;
     NstModel *m;
     NstSession *s;
     NstCacheFolderReport report;
-    snprintf(folder, sizeof folder, "/tmp/nestor-misuse-%ld", (long)getpid());
+    support_new_folder(folder, sizeof folder, "misuse");
     cr_assert_eq(nst_engine_new(&(NstEngineOptions){.threads = 1, .cache = folder}, &own), NST_OK);
     cr_assert_eq(nst_model_open_memory(own, "scale", scale, strlen(scale), &m), NST_OK);
     cr_assert_eq(nst_session_new(m, NULL, &s), NST_OK, "%s", nst_error_text());
-    remove_folder();
+    support_remove_folder(folder);
     NstSessionOptions options = {.strict = 1};
     for (int round = 0; round < 2; round++) {
         NstSession *second;

@@ -54,12 +54,7 @@ static void check(const char *target_name)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             for (int s = 0; s < 2; s++) {
                 ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
-                ModuleRun wanted = support_interpret_graph(&ctx, &test, &target);
-                for (int threads = 0; threads <= 2; threads++) {
-                    ModuleRun run = support_run_module(&ctx, &test, &target, NULL, threads);
-                    support_same_results(&wanted, &run,
-                                         nst_format(ctx.arena, "case %zu, %s, %d threads", k, test.sizes, threads));
-                }
+                support_same_on_threads(&ctx, &test, &target, nst_format(ctx.arena, "case %zu, %s", k, test.sizes));
             }
         }
     }
@@ -93,10 +88,6 @@ Test(rows, outputs_past_the_caches)
                                "  %y = map \"a * 2 + 1\" %t : f32[70, 48]\n  return out = %y\n}\n",
                        .sizes = "",
                        .seed = 5};
-    ModuleRun wanted = support_interpret_graph(&ctx, &test, &target);
-    for (int threads = 0; threads <= 2; threads++) {
-        ModuleRun run = support_run_module(&ctx, &test, &target, NULL, threads);
-        support_same_results(&wanted, &run, nst_format(ctx.arena, "%d threads", threads));
-    }
+    support_same_on_threads(&ctx, &test, &target, "a cache of 64 bytes");
     nst_ctx_dispose(&ctx);
 }

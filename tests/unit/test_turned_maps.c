@@ -32,12 +32,7 @@ static void check(const char *target_name)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             for (int s = 0; s < 3; s++) {
                 ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
-                ModuleRun wanted = support_interpret_graph(&ctx, &test, &target);
-                for (int threads = 0; threads <= 2; threads++) {
-                    ModuleRun run = support_run_module(&ctx, &test, &target, NULL, threads);
-                    support_same_results(&wanted, &run,
-                                         nst_format(ctx.arena, "case %zu, %s, %d threads", k, test.sizes, threads));
-                }
+                support_same_on_threads(&ctx, &test, &target, nst_format(ctx.arena, "case %zu, %s", k, test.sizes));
             }
         }
     }
