@@ -39,6 +39,8 @@
 _Static_assert(NST_POOL_MAX_THREADS <= WANT_MASK, "the number of threads is part of the job word");
 
 typedef struct Worker {
+    /* Sequence of a job << 1 | whether its part `number` was taken.  The caller takes the parts of workers that are late. */
+    _Alignas(LINE) _Atomic uint32_t part;
     NstPool *pool;
     pthread_t id;
     int number; /* thread of the job: 1 .. */
@@ -48,7 +50,7 @@ struct NstPool {
     _Alignas(LINE) _Atomic uint32_t job; /* sequence << WANT_BITS | threads */
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
-    _Alignas(LINE) _Atomic uint32_t left; /* workers of the job still at work */
+    _Alignas(LINE) _Atomic uint32_t left; /* parts of the job not done yet, the caller's own apart */
     _Atomic uint32_t joiner_sleeps;
     _Alignas(LINE) _Atomic bool busy;
     _Atomic uint64_t inline_jobs;
@@ -57,6 +59,7 @@ struct NstPool {
     /* Written by the thread that holds `busy`. */
     NstWork work;
     void *arg;
+    int want;      /* threads of the job */
     int threads;   /* asked for, the caller included */
     int started;   /* workers that run */
     bool tried;    /* starting was tried */
@@ -109,6 +112,13 @@ static uint32_t wait_change(_Atomic uint32_t *word, uint32_t seen, _Atomic uint3
 
 /* --- pool ---------------------------------------------------------------------------------------------------- */
 
+/* True for the one thread that gets the worker's part of the job with this sequence number. */
+static bool take_part(Worker *worker, uint32_t sequence)
+{
+    uint32_t open = sequence << 1;
+    return atomic_compare_exchange_strong(&worker->part, &open, open | 1);
+}
+
 static void *work_loop(void *arg)
 {
     Worker *self = arg;
@@ -119,9 +129,8 @@ static void *work_loop(void *arg)
         uint32_t job = wait_change(&pool->job, seen, &pool->sleepers, IDLE_SPIN_NS);
         seen = job;
         if (atomic_load_explicit(&pool->stop, memory_order_acquire)) return NULL;
-        int want = (int)(job & WANT_MASK);
-        if (self->number >= want) continue;
-        pool->work(pool->arg, self->number, want);
+        if (self->number >= (int)(job & WANT_MASK) || !take_part(self, job >> WANT_BITS)) continue;
+        pool->work(pool->arg, self->number, pool->want);
         if (atomic_fetch_sub(&pool->left, 1) == 1 && atomic_load(&pool->joiner_sleeps) != 0) futex_wake(&pool->left);
     }
 }
@@ -154,16 +163,27 @@ static void part_from_caller(NstPool *pool)
     for (int k = 1; k <= pool->started; k++) (void)pthread_setaffinity_np(pool->worker[k].id, sizeof others, &others);
 }
 
-static void post(NstPool *pool, uint32_t want)
+/* Returns the sequence number of the new job. */
+static uint32_t post(NstPool *pool, uint32_t want)
 {
     uint32_t job = atomic_load_explicit(&pool->job, memory_order_relaxed);
-    uint32_t next = ((job >> WANT_BITS) + 1) << WANT_BITS | want;
+    uint32_t next = ((job >> WANT_BITS) + 1) << WANT_BITS | want, sequence = next >> WANT_BITS;
+    for (uint32_t k = 1; k < want; k++)
+        atomic_store_explicit(&pool->worker[k].part, sequence << 1, memory_order_relaxed);
     atomic_store(&pool->job, next);
     if (atomic_load(&pool->sleepers) != 0) futex_wake(&pool->job);
+    return sequence;
 }
 
-static void join(NstPool *pool)
+/* Does the parts of workers that have not come yet, for they may have lost their processor to another process, and waits for
+ * the others. */
+static void join(NstPool *pool, uint32_t sequence)
 {
+    for (int k = 1; k < pool->want; k++) {
+        if (!take_part(&pool->worker[k], sequence)) continue;
+        pool->work(pool->arg, k, pool->want);
+        atomic_fetch_sub(&pool->left, 1);
+    }
     for (;;) {
         uint32_t left = atomic_load_explicit(&pool->left, memory_order_acquire);
         if (left == 0) return;
@@ -185,15 +205,17 @@ void nst_pool_run(NstPool *pool, int want, NstWork work, void *arg)
     }
     if (!pool->tried) start_workers(pool);
     if (want > pool->started + 1) want = pool->started + 1;
+    uint32_t sequence = 0;
     if (want > 1) {
         pool->work = work;
         pool->arg = arg;
+        pool->want = want;
         part_from_caller(pool);
         atomic_store_explicit(&pool->left, (uint32_t)want - 1, memory_order_relaxed);
-        post(pool, (uint32_t)want);
+        sequence = post(pool, (uint32_t)want);
     }
     work(arg, 0, want);
-    if (want > 1) join(pool);
+    if (want > 1) join(pool, sequence);
     atomic_store_explicit(&pool->busy, false, memory_order_release);
 }
 
