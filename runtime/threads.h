@@ -1,7 +1,9 @@
 /* threads.h: the worker pool of an engine, the barrier kernels use, and a lock.
  *
- * Work is divided statically: every thread of a job knows its number and how many there are.  Threads that wait spin for
- * a bounded time and then sleep in the kernel (futex), so that an idle engine takes no processor. */
+ * Work is divided statically into as many parts as a job has threads; a part has a number, and whoever does it gets the
+ * same bits.  The caller does the parts of threads that are late, so that a busy neighbour costs a core and not the run
+ * (shufflenet beside a busy loop on two processors: 6.7 -> 3.1 ms).  Threads that wait spin for a bounded time and then
+ * sleep in the kernel (futex), so that an idle engine takes no processor. */
 #ifndef NST_RUNTIME_THREADS_H
 #define NST_RUNTIME_THREADS_H
 
@@ -9,7 +11,7 @@
 
 typedef struct NstPool NstPool;
 
-/* One thread's part of a job: thread 0 .. threads - 1. */
+/* Part `thread` of a job, 0 .. threads - 1. */
 typedef void (*NstWork)(void *arg, int thread, int threads);
 
 #define NST_POOL_MAX_THREADS 128
@@ -25,8 +27,9 @@ void nst_pool_free(NstPool *pool);
 /* Threads a job may have. */
 int nst_pool_threads(const NstPool *pool);
 
-/* Does work on `want` threads at once (cut to what the pool has), the caller being thread 0, and returns when all are
- * through.  A pool that is busy with another job, or NULL, lets the caller do it alone as thread 0 of 1.
+/* Does the `want` parts of a job (cut to what the pool has) on as many threads at once, part 0 on the caller's, and returns
+ * when all are done; parts whose threads are late follow on the caller's.  Parts may wait for one another.  A pool that is
+ * busy with another job, or NULL, lets the caller do it alone as thread 0 of 1.
  * Threads: any thread may call it at any time; work must not call it on the same pool and wait for others. */
 void nst_pool_run(NstPool *pool, int want, NstWork work, void *arg);
 

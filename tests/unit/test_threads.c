@@ -50,10 +50,19 @@ Test(threads, each_thread_works_once)
     }
 }
 
+typedef struct Places {
+    int processor[2];
+    _Atomic int arrived;
+} Places;
+
+/* Both parts wait for one another, so that two threads do them. */
 static void note_processor(void *arg, int thread, int threads)
 {
+    Places *places = arg;
     (void)threads;
-    ((int *)arg)[thread] = sched_getcpu();
+    atomic_fetch_add(&places->arrived, 1);
+    while (atomic_load(&places->arrived) < 2) sched_yield();
+    places->processor[thread] = sched_getcpu();
 }
 
 /* The caller moves to where the worker is: the next job finds the worker somewhere else. */
@@ -61,19 +70,49 @@ Test(threads, a_worker_leaves_the_processor_of_its_caller)
 {
     cpu_set_t all, one;
     NstPool *two;
-    int cpu[2];
+    Places places = {0};
     cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
     if (CPU_COUNT(&all) < 2) cr_skip_test("one processor");
     cr_assert_eq(nst_pool_new(2, &two), NST_OK);
-    nst_pool_run(two, 2, note_processor, cpu);
+    nst_pool_run(two, 2, note_processor, &places);
     for (int round = 0; round < 20; round++) {
         CPU_ZERO(&one);
-        CPU_SET((size_t)cpu[1], &one);
+        CPU_SET((size_t)places.processor[1], &one);
         cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
-        nst_pool_run(two, 2, note_processor, cpu);
-        cr_expect_neq(cpu[0], cpu[1], "round %d: both on processor %d", round, cpu[0]);
+        places.arrived = 0;
+        nst_pool_run(two, 2, note_processor, &places);
+        cr_expect_neq(places.processor[0], places.processor[1], "round %d: both on processor %d", round,
+                      places.processor[0]);
     }
     nst_pool_free(two);
+}
+
+static void note_thread(void *arg, int thread, int threads)
+{
+    (void)threads;
+    ((pthread_t *)arg)[thread] = pthread_self();
+}
+
+/* On one processor the worker seldom runs before the caller is through with its own part. */
+Test(threads, a_caller_does_the_part_of_a_worker_that_is_late)
+{
+    cpu_set_t all, one;
+    NstPool *two;
+    pthread_t by[2];
+    int taken = 0;
+    cr_assert_eq(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+    cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
+    cr_assert_eq(nst_pool_new(2, &two), NST_OK);
+    for (int round = 0; round < 1000; round++) {
+        nst_pool_run(two, 2, note_thread, by);
+        cr_assert(pthread_equal(by[0], pthread_self()));
+        taken += pthread_equal(by[1], pthread_self()) != 0;
+    }
+    nst_pool_free(two);
+    cr_expect_gt(taken, 100);
 }
 
 Test(threads, more_than_the_pool_has_is_cut)
