@@ -3,18 +3,23 @@
 
 /* --- linear addresses ---------------------------------------------------------------------------------------- */
 
+void nst_flat_buffer(NstWriter *w, NstBuf module_buffer)
+{
+    NstBuffer *buffer = nst_kernel_buffer(w->kernel, nst_writer_buffer(w, module_buffer));
+    if (w->flattened.at[module_buffer.i]) return;
+    NstDim elements = nst_dim_resolve(w->module->dims, buffer->layout.elements);
+    NstDim *shape = nst_copy(w->kernel->arena, &elements, sizeof *shape);
+    buffer->rank = 1;
+    buffer->shape = shape;
+    buffer->layout = nst_layout_row_major(w->kernel->arena, w->module->dims, buffer->dtype, 1, shape);
+    w->flattened.at[module_buffer.i] = true;
+}
+
 void nst_flat_buffers(NstWriter *w)
 {
     w->flat = true;
-    for (uint32_t k = 1; k < w->kernel_buffer.n; k++) {
-        if (!w->kernel_buffer.at[k].i) continue;
-        NstBuffer *buffer = nst_kernel_buffer(w->kernel, w->kernel_buffer.at[k]);
-        NstDim elements = nst_dim_resolve(w->module->dims, buffer->layout.elements);
-        NstDim *shape = nst_copy(w->kernel->arena, &elements, sizeof *shape);
-        buffer->rank = 1;
-        buffer->shape = shape;
-        buffer->layout = nst_layout_row_major(w->kernel->arena, w->module->dims, buffer->dtype, 1, shape);
-    }
+    for (uint32_t k = 1; k < w->kernel_buffer.n; k++)
+        if (w->kernel_buffer.at[k].i) nst_flat_buffer(w, (NstBuf){k});
 }
 
 typedef struct Flattener {
@@ -22,26 +27,12 @@ typedef struct Flattener {
     NstArena *arena;
 } Flattener;
 
-/* The offset of a logical index; a group's local leaves its leading indices out. */
-static NstDim offset_of(Flattener *f, NstBuf buffer, const NstDim *index)
-{
-    NstModule *module = f->w->module;
-    NstDims *dims = module->dims;
-    const NstBuffer *b = &nst_module_get(module, buffer)->buffer;
-    uint32_t drop = f->w->dropped.at[buffer.i];
-    if (!drop) return nst_layout_offset(dims, &b->layout, index);
-    NstDim offset = nst_dim_const(dims, 0);
-    for (int k = (int)drop; k < b->rank; k++)
-        offset = nst_dim_add(dims, nst_dim_mul(dims, offset, b->shape[k]), index[k]);
-    return offset;
-}
-
 static NstExpr flat_load(void *arg, NstExprs *exprs, NstExpr e)
 {
     Flattener *f = arg;
     const NstExprNode node = *nst_expr(exprs, e);
     if (node.op != NST_OP_LOAD) return (NstExpr){0};
-    NstDim offset = offset_of(f, (NstBuf){node.ref}, node.index);
+    NstDim offset = nst_writer_offset(f->w, (NstBuf){node.ref}, node.index);
     return nst_expr_load(exprs, node.type, (NstBuf){node.ref}, &offset, 1);
 }
 
@@ -60,7 +51,7 @@ static void flatten_accesses(Flattener *f, NstNest *nest)
     for (uint32_t k = 0; k < nest->n_outs; k++) {
         NstNestOut *out = &nest->out[k];
         NstDim *offset = NST_NEW_ARRAY(f->arena, NstDim, 1);
-        *offset = offset_of(f, out->buffer, out->index);
+        *offset = nst_writer_offset(f->w, out->buffer, out->index);
         out->value = flat_expr(f, out->value);
         out->index = offset;
         out->n_index = 1;

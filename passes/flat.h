@@ -13,7 +13,9 @@ void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim in
 /* Splits axes from `first` on wherever an index divides one: afterwards indices are linear where they can be. */
 void nst_nest_split_divided(NstModule *module, NstNest *nest, uint32_t first);
 
-/* Makes every buffer of the kernel under construction one row of elements. */
+/* Makes a buffer of the kernel under construction one row of elements: nests in either form can then touch it. */
+void nst_flat_buffer(NstWriter *w, NstBuf module_buffer);
+/* The same for all of them; nests are written in flat form from now on. */
 void nst_flat_buffers(NstWriter *w);
 /* A copy of the nest in flat form for that writer: the first n_common axes stay; the others are split, ordered (maps only)
  * and merged. */

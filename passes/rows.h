@@ -14,8 +14,8 @@ bool nst_is_row_group(const NstGroup *group);
 NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
                             NstBuf **arg_buffer) NST_MUST_CHECK;
 
-/* One nest in vectors along its axes from n_common on (those before are bound); parallel: may use all threads.  The writer's
- * buffers are flat (nst_flat_buffers). */
+/* One nest in vectors along its axes from n_common on (those before are bound); parallel: may use all threads.  The
+ * buffers that it touches are flat, and the writer is told so (flat.h). */
 NstStatus nst_write_row_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                              bool parallel) NST_MUST_CHECK;
 

@@ -18,10 +18,27 @@ NstBuf nst_writer_buffer(NstWriter *w, NstBuf buffer)
     return w->kernel_buffer.at[buffer.i];
 }
 
+NstDim nst_writer_offset(NstWriter *w, NstBuf buffer, const NstDim *index)
+{
+    NstDims *dims = w->module->dims;
+    const NstBuffer *b = &nst_module_get(w->module, buffer)->buffer;
+    uint32_t drop = w->dropped.at[buffer.i];
+    if (!drop) return nst_layout_offset(dims, &b->layout, index);
+    NstDim offset = nst_dim_const(dims, 0);
+    for (int k = (int)drop; k < b->rank; k++)
+        offset = nst_dim_add(dims, nst_dim_mul(dims, offset, b->shape[k]), index[k]);
+    return offset;
+}
+
 NstDim *nst_writer_index(NstWriter *w, NstBuf buffer, const NstDim *index, uint32_t n, uint32_t *n_out)
 {
     uint32_t drop = w->flat ? 0 : w->dropped.at[buffer.i];
-    NstDim *mapped = NST_NEW_ARRAY(w->kernel->arena, NstDim, n);
+    NstDim *mapped = NST_NEW_ARRAY(w->kernel->arena, NstDim, n ? n : 1);
+    if (!w->flat && buffer.i < w->flattened.n && w->flattened.at[buffer.i]) {
+        mapped[0] = nst_writer_dim(w, nst_writer_offset(w, buffer, index));
+        *n_out = 1;
+        return mapped;
+    }
     for (uint32_t k = drop; k < n; k++) mapped[k - drop] = nst_writer_dim(w, index[k]);
     *n_out = n - drop;
     return mapped;
@@ -301,6 +318,7 @@ void nst_writer_init(NstWriter *w, NstModule *module, const NstGroup *group)
     for (uint32_t k = 0; k < module->buffers.n; k++) {
         nst_vec_push(w->scratch, &w->kernel_buffer, (NstBuf){0});
         nst_vec_push(w->scratch, &w->dropped, 0);
+        nst_vec_push(w->scratch, &w->flattened, false);
     }
     make_args(w, group);
     make_locals(w, group, 0);

@@ -12,6 +12,7 @@ typedef struct NstWriter {
         scratch; /* of what is by buffer and by symbol of the whole module: ends with the kernel, of which there are many */
     NST_VEC(NstBuf) kernel_buffer; /* by module buffer; none = not part of this kernel */
     NST_VEC(uint32_t) dropped;     /* by module buffer: leading indices that a group's local leaves out */
+    NST_VEC(bool) flattened;       /* by module buffer: one row of elements in the kernel (flat.h) */
     bool flat;                     /* nests are in flat form (flat.h): one index, nothing to leave out */
     NST_VEC(NstBuf) args;          /* module buffers in ABI order */
     NST_VEC(NstDim) sym_value;     /* by symbol: what stands for an axis now; none = itself */
@@ -30,6 +31,8 @@ void nst_writer_bind(NstWriter *w, NstSym sym, NstDim value);
 NstDim nst_writer_dim(NstWriter *w, NstDim dim);
 NstExpr nst_writer_expr(NstWriter *w, NstExpr e);
 NstDim *nst_writer_index(NstWriter *w, NstBuf buffer, const NstDim *index, uint32_t n, uint32_t *n_out);
+/* The element offset of a logical index into a module buffer; a group's local leaves its leading indices out. */
+NstDim nst_writer_offset(NstWriter *w, NstBuf buffer, const NstDim *index);
 /* The kernel's buffer for a module buffer. */
 NstBuf nst_writer_buffer(NstWriter *w, NstBuf buffer);
 
