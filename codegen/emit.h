@@ -159,7 +159,8 @@ typedef struct NstEmit {
     NstMatrixShape matrix_shape[NST_MATRIX_REGISTERS];
     NstLanes *let;     /* by let id */
     NstRepeat *repeat; /* innermost WHILE */
-    const NstFor *serial; /* innermost serial loop outside of parallel ones that is a loop in machine code; NULL: none */
+    const NstFor
+        *serial; /* innermost serial loop outside of parallel ones that is a loop in machine code; NULL: none */
     NST_VEC(NstUnrolled) unrolled;
     uint32_t choices;                      /* branches around this point that were decided when code was made */
     uint32_t lane_depth;                   /* vector loops and branches by lane around this point */

@@ -235,7 +235,8 @@ static NstDim bind_bound(NstEmit *e, const char *name, NstDim lo, NstDim hi, LLV
 static LLVMValueRef on_the_way_back(NstEmit *e, const NstFor *loop)
 {
     LLVMBuilderRef builder = e->llvm->builder;
-    if (!e->serial || !nst_block_has_loop(&loop->body)) return NULL; /* an innermost loop's addresses run with its variable */
+    if (!e->serial || !nst_block_has_loop(&loop->body))
+        return NULL; /* an innermost loop's addresses run with its variable */
     LLVMValueRef round = nst_emit_size(e, nst_dim_sym(e->dims, nst_emit_import_sym(e, e->serial->var)));
     round = LLVMBuildUDiv(builder, round, nst_llvm_int(e->llvm->i64, e->serial->step), "");
     return LLVMBuildTrunc(builder, round, e->llvm->i1, "");

@@ -158,11 +158,11 @@ static bool mergeable(NstModule *module, const NstTouched *t, NstAxis outer, Nst
     return true;
 }
 
-/* Axes k and k + 1 become one. */
-static void merge(NstModule *module, NstNest *nest, uint32_t k)
+/* Axes k and k + 1 of a list of *n become one. */
+static void merge(NstModule *module, NstNest *nest, NstAxis *list, uint32_t *n, uint32_t k)
 {
     NstDims *dims = module->dims;
-    NstAxis outer = nest->axis[k], inner = nest->axis[k + 1];
+    NstAxis outer = list[k], inner = list[k + 1];
     const char *name = nst_dims_sym(dims, inner.var)->name;
     NstDim extent = nst_dim_resolve(dims, nst_dim_mul(dims, outer.extent, inner.extent));
     NstAxis both = nst_nest_axis(module, name, extent);
@@ -170,24 +170,29 @@ static void merge(NstModule *module, NstNest *nest, uint32_t k)
     NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
     table[outer.var.i] = nst_dim_const(dims, 0);
     table[inner.var.i] = nst_dim_sym(dims, both.var);
-    nest->axis[k] = both;
-    for (uint32_t a = k + 1; a + 1 < nest->n_axes; a++) nest->axis[a] = nest->axis[a + 1];
-    nest->n_axes--;
+    list[k] = both;
+    for (uint32_t a = k + 1; a + 1 < *n; a++) list[a] = list[a + 1];
+    --*n;
     nst_nest_subst(module, nest, table, n_syms);
 }
 
-static void merge_axes(NstModule *module, NstNest *nest, uint32_t n_common)
+static void merge_axes(NstModule *module, NstNest *nest, NstAxis *list, uint32_t *n, uint32_t first)
 {
-    for (uint32_t k = n_common; k + 1 < nest->n_axes;) {
+    for (uint32_t k = first; k + 1 < *n;) {
         NstTouched t;
         nst_touched(module, nest, &t);
-        if (!mergeable(module, &t, nest->axis[k], nest->axis[k + 1])) {
+        if (!mergeable(module, &t, list[k], list[k + 1])) {
             k++;
             continue;
         }
-        merge(module, nest, k);
-        if (k > n_common) k--;
+        merge(module, nest, list, n, k);
+        if (k > first) k--;
     }
+}
+
+void nst_flat_merge_reduced(NstModule *module, NstNest *flat)
+{
+    merge_axes(module, flat, flat->reduce, &flat->n_reduce, 0);
 }
 
 NstNest *nst_flat_addresses(NstWriter *w, const NstNest *nest)
@@ -202,7 +207,7 @@ void nst_flat_axes(NstModule *module, NstNest *flat, uint32_t n_common)
 {
     nst_nest_split_divided(module, flat, n_common);
     if (!flat->n_states && flat->n_outs) order_axes(module, flat, n_common);
-    merge_axes(module, flat, n_common);
+    merge_axes(module, flat, flat->axis, &flat->n_axes, n_common);
 }
 
 NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common)

@@ -23,6 +23,8 @@ NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common);
 /* Its two halves: a copy with linear addresses; axes split, ordered and merged.  Between them a nest may be cut. */
 NstNest *nst_flat_addresses(NstWriter *w, const NstNest *nest);
 void nst_flat_axes(NstModule *module, NstNest *flat, uint32_t n_common);
+/* Merges neighbouring reduced axes of a flat nest where all addresses allow. */
+void nst_flat_merge_reduced(NstModule *module, NstNest *flat);
 /* The part begin <= axis k < end of a nest, as a nest of its own. */
 NstNest *nst_nest_range(NstModule *module, const NstNest *nest, uint32_t k, NstDim begin, NstDim end);
 

@@ -333,7 +333,9 @@ static void write_nest(Rows *r, NstBlock *block)
         write_map(r, block);
         return;
     }
-    bool columns = nst_rows_by_columns(module, flat, r->n_common);
+    nst_rows_free_order(module, flat);
+    bool by_lanes = nst_rows_by_lanes(module, flat);
+    bool columns = !by_lanes && nst_rows_by_columns(module, flat, r->n_common);
     for (uint32_t k = r->n_common; k + columns < flat->n_axes; k++) {
         NstForKind kind = k == r->n_common && r->parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
         block = nst_writer_axis_loop(r->w, block, flat->axis[k], kind);
@@ -341,7 +343,7 @@ static void write_nest(Rows *r, NstBlock *block)
     NstDim row;
     if (columns)
         nst_rows_reduce_columns(r, block);
-    else if (nst_rows_by_lanes(module, flat))
+    else if (by_lanes)
         nst_rows_reduce(r, block);
     else
         nst_writer_plain(r->w, nst_rows_open_jam(r, block, &row), flat, flat->n_axes);

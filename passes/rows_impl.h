@@ -70,6 +70,9 @@ void nst_rows_run_stages(Rows *r, NstBlock *block, NstDim begin, NstDim end);
 /* The store of the piece at hand for one vector. */
 void nst_rows_stage_point(Rows *r, NstBlock *block);
 
+/* Gives a reduction whose order does not matter (a maximum, a sum of integers) the order in which its elements lie in memory. */
+void nst_rows_free_order(NstModule *module, NstNest *flat);
+
 /* True if the reduction can run by lanes here: lanes asked for, no condition, lanes side by side in every load. */
 bool nst_rows_by_lanes(NstModule *module, const NstNest *flat);
 /* A reduction with lanes whose output axes are all bound. */

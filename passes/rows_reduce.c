@@ -145,20 +145,32 @@ enum { COLUMN_VECTORS = 4 };
 /* One step, or (first) the identities, or (last) the results, for vectors of `lanes` columns from base on, below end. */
 typedef enum ColumnPart { COLUMN_START, COLUMN_STEP, COLUMN_END } ColumnPart;
 
-static void write_column_part(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim end, ColumnPart part)
+/* Columns base .. end - 1 (end none: whole vectors), `vectors` of them at once. */
+typedef struct Columns {
+    NstDim base, end;
+} Columns;
+
+/* Opens the loops over the rows side by side and over the columns, and binds their axis. */
+static NstBlock *open_columns(Rows *r, NstBlock *block, Lanes *l, const Columns *at, NstDim *j, NstDim *lane)
 {
     NstDims *dims = r->dims;
+    block = nst_rows_open_jam(r, block, &l->row);
+    block =
+        nst_writer_loop(r->w, block, "j", nst_rows_const(r, 0), nst_rows_const(r, l->vectors), 1, NST_FOR_UNROLL, 0, j);
+    NstDim from = nst_dim_add(dims, at->base, nst_dim_mul_const(dims, *j, l->width));
+    NstDim count = nst_rows_const(r, l->width);
+    if (at->end.i) count = nst_dim_min(dims, count, nst_dim_sub(dims, at->end, from));
+    block = nst_writer_loop(r->w, block, "l", nst_rows_const(r, 0), count, 1, NST_FOR_VECTOR, l->width, lane);
+    nst_writer_bind(r->w, r->nest->axis[r->nest->n_axes - 1].var, nst_dim_add(dims, from, *lane));
+    return block;
+}
+
+static void write_column_part(Rows *r, NstBlock *block, Lanes *l, const Columns *at, ColumnPart part)
+{
     NstNest *nest = r->nest;
     NstDim j, lane;
     NstExpr value[MAX_STATES];
-    block = nst_rows_open_jam(r, block, &l->row);
-    block = nst_writer_loop(r->w, block, "j", nst_rows_const(r, 0), nst_rows_const(r, l->vectors), 1, NST_FOR_UNROLL, 0,
-                            &j);
-    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
-    NstDim count = nst_rows_const(r, l->width);
-    if (end.i) count = nst_dim_min(dims, count, nst_dim_sub(dims, end, from));
-    block = nst_writer_loop(r->w, block, "l", nst_rows_const(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
-    nst_writer_bind(r->w, nest->axis[nest->n_axes - 1].var, nst_dim_add(dims, from, lane));
+    block = open_columns(r, block, l, at, &j, &lane);
     bind_states(r, l, j, lane);
     if (part == COLUMN_END) {
         nst_writer_stores(r->w, block, nest);
@@ -170,21 +182,117 @@ static void write_column_part(Rows *r, NstBlock *block, Lanes *l, NstDim base, N
     store_states(r, block, l, j, lane, value);
 }
 
+/* --- the same with lanes ------------------------------------------------------------------------------------- */
+
+/* The states of all lanes of some columns, in memory: one lane after another is summed in registers and put there, then the tree
+ * joins them.  [rows side by side][lanes][columns] */
+typedef struct ColumnLanes {
+    NstBuf state[MAX_STATES];
+    Lanes *l;
+    const Columns *at;
+} ColumnLanes;
+
+static void allocate_column_lanes(Rows *r, NstBlock *block, ColumnLanes *c)
+{
+    NstDim shape[3] = {nst_rows_const(r, nst_rows_jammed(r)), nst_rows_const(r, r->nest->lanes),
+                       nst_rows_const(r, c->l->vectors * c->l->width)};
+    for (uint32_t k = 0; k < r->nest->n_states; k++) {
+        c->state[k] = nst_kernel_local(r->w->kernel, "lanes", r->nest->state[k].dtype, NST_SPACE_SCRATCH, 3, shape);
+        nst_block_add(r->w->kernel, block, nst_stmt_alloc(r->w->kernel, c->state[k]));
+    }
+}
+
+static NstDim column_of(Rows *r, const ColumnLanes *c, NstDim j, NstDim lane)
+{
+    return nst_dim_add(r->dims, nst_dim_mul_const(r->dims, j, c->l->width), lane);
+}
+
+static NstExpr column_state(Rows *r, const ColumnLanes *c, uint32_t k, NstDim which, NstDim column)
+{
+    NstDim index[3] = {c->l->row, which, column};
+    return nst_expr_load(r->w->module->exprs, r->nest->state[k].dtype, c->state[k], index, 3);
+}
+
+static void put_column_states(Rows *r, NstBlock *block, const ColumnLanes *c, NstDim which, NstDim column,
+                              const NstExpr *value)
+{
+    Lanes in_memory = *c->l;
+    memcpy(in_memory.state, c->state, sizeof in_memory.state);
+    store_states(r, block, &in_memory, which, column, value);
+}
+
+static void join_column_lanes(Rows *r, NstBlock *block, ColumnLanes *c)
+{
+    uint32_t m = r->nest->n_states;
+    for (int64_t h = r->nest->lanes / 2; h >= 1; h /= 2) {
+        NstDim which, j, lane, column;
+        NstExpr side[2 * MAX_STATES], value[MAX_STATES];
+        NstBlock *body = nst_writer_loop(r->w, block, "which", nst_rows_const(r, 0), nst_rows_const(r, h), 1,
+                                         NST_FOR_SERIAL, 0, &which);
+        body = open_columns(r, body, c->l, c->at, &j, &lane);
+        column = column_of(r, c, j, lane);
+        for (uint32_t k = 0; k < m; k++) {
+            side[k] = column_state(r, c, k, which, column);
+            side[m + k] = column_state(r, c, k, nst_dim_add_const(r->dims, which, h), column);
+        }
+        for (uint32_t k = 0; k < m; k++)
+            value[k] = nst_expr_subst_args(r->w->module->exprs, r->nest->state[k].merge, side, 2 * m);
+        put_column_states(r, body, c, which, column, value);
+    }
+}
+
+/* The states in registers become the sums of the columns, whose elements go to lanes as ir/order.h says. */
+static void sum_by_lanes(Rows *r, NstBlock *block, Lanes *l, const Columns *at)
+{
+    NstDims *dims = r->dims;
+    const NstNest *nest = r->nest;
+    NstAxis last = nest->reduce[nest->n_reduce - 1];
+    NstDim which, i, j, lane, lanes = nst_rows_const(r, nest->lanes);
+    ColumnLanes c = {.l = l, .at = at};
+    NstExpr value[MAX_STATES];
+    allocate_column_lanes(r, block, &c);
+    NstBlock *body = nst_writer_loop(r->w, block, "which", nst_rows_const(r, 0), lanes, 1, NST_FOR_SERIAL, 0, &which);
+    write_column_part(r, body, l, at, COLUMN_START);
+    NstBlock *inner = body;
+    for (uint32_t k = 0; k + 1 < nest->n_reduce; k++)
+        inner = nst_writer_axis_loop(r->w, inner, nest->reduce[k], NST_FOR_SERIAL);
+    NstDim count = nst_dim_ceildiv(dims, nst_dim_sub(dims, nst_writer_dim(r->w, last.extent), which), lanes);
+    inner = nst_writer_loop(r->w, inner, "i", nst_rows_const(r, 0), nst_dim_max(dims, count, nst_rows_const(r, 0)), 1,
+                            NST_FOR_SERIAL, 0, &i);
+    nst_writer_bind(r->w, last.var, nst_dim_add(dims, nst_dim_mul_const(dims, i, nest->lanes), which));
+    write_column_part(r, inner, l, at, COLUMN_STEP);
+    body = open_columns(r, body, l, at, &j, &lane);
+    bind_states(r, l, j, lane);
+    put_column_states(r, body, &c, which, column_of(r, &c, j, lane), r->w->state);
+    join_column_lanes(r, block, &c);
+    body = open_columns(r, block, l, at, &j, &lane);
+    for (uint32_t k = 0; k < nest->n_states; k++)
+        value[k] = column_state(r, &c, k, nst_rows_const(r, 0), column_of(r, &c, j, lane));
+    store_states(r, body, l, j, lane, value);
+}
+
+/* --- blocks of columns --------------------------------------------------------------------------------------- */
+
 static void write_columns(Rows *r, NstBlock *block, NstDim base, NstDim end, int64_t vectors)
 {
     NstNest *nest = r->nest;
+    Columns at = {base, end};
     Lanes l = {.vectors = vectors, .width = r->lanes};
     NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
     nst_block_add(r->w->kernel, block, scope);
     block = &scope->u.branch.then;
     r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
     allocate_states(r, block, &l, "acc");
-    write_column_part(r, block, &l, base, end, COLUMN_START);
-    NstBlock *inner = block;
-    for (uint32_t k = 0; k < nest->n_reduce; k++)
-        inner = nst_writer_axis_loop(r->w, inner, nest->reduce[k], NST_FOR_SERIAL);
-    write_column_part(r, inner, &l, base, end, COLUMN_STEP);
-    write_column_part(r, block, &l, base, end, COLUMN_END);
+    write_column_part(r, block, &l, &at, COLUMN_START);
+    if (nest->lanes > 1) {
+        sum_by_lanes(r, block, &l, &at);
+    } else {
+        NstBlock *inner = block;
+        for (uint32_t k = 0; k < nest->n_reduce; k++)
+            inner = nst_writer_axis_loop(r->w, inner, nest->reduce[k], NST_FOR_SERIAL);
+        write_column_part(r, inner, &l, &at, COLUMN_STEP);
+    }
+    write_column_part(r, block, &l, &at, COLUMN_END);
 }
 
 void nst_rows_reduce_columns(Rows *r, NstBlock *block)
@@ -193,8 +301,9 @@ void nst_rows_reduce_columns(Rows *r, NstBlock *block)
     NstDim n = nst_writer_dim(r->w, r->nest->axis[r->nest->n_axes - 1].extent), i;
     int64_t width = COLUMN_VECTORS * r->lanes, known;
     NstDim full = nst_dim_floordiv(dims, n, nst_rows_const(r, width)), done = nst_dim_mul_const(dims, full, width);
+    NstForKind kind = r->parallel && r->nest->n_axes == r->n_common + 1 ? NST_FOR_PARALLEL : NST_FOR_SERIAL;
     if (!nst_dim_is_const(dims, full, &known) || known > 0) {
-        NstBlock *body = nst_writer_loop(r->w, block, "i", nst_rows_const(r, 0), full, 1, NST_FOR_SERIAL, 0, &i);
+        NstBlock *body = nst_writer_loop(r->w, block, "i", nst_rows_const(r, 0), full, 1, kind, 0, &i);
         write_columns(r, body, nst_dim_mul_const(dims, i, width), (NstDim){0}, COLUMN_VECTORS);
     }
     NstDim rest = nst_dim_sub(dims, n, done);
@@ -209,8 +318,7 @@ void nst_rows_reduce_columns(Rows *r, NstBlock *block)
 
 bool nst_rows_by_columns(NstModule *module, const NstNest *flat, uint32_t n_common)
 {
-    if (flat->lanes > 1 || flat->n_axes == n_common || !flat->n_reduce || flat->n_lets || flat->check.i ||
-        flat->n_states > MAX_STATES)
+    if (flat->n_axes == n_common || !flat->n_reduce || flat->n_lets || flat->check.i || flat->n_states > MAX_STATES)
         return false;
     NstSym last = flat->axis[flat->n_axes - 1].var;
     for (uint32_t k = 0; k < flat->n_outs; k++) {

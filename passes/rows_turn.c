@@ -297,13 +297,14 @@ bool nst_rows_turn(Rows *r, NstBlock *block, uint32_t k, bool parallel)
 {
     NstNest *nest = r->nest;
     NstDims *dims = r->dims;
-    NstDim at[NST_ROWS_MAX_BREAKS];
+    NstDim at[NST_ROWS_MAX_BREAKS], row;
     Turned t;
     if (k + 2 != nest->n_axes || nest->n_lets || nest->store_guard.i || nest->check.i || (r->jam && r->jam->rows > 1))
         return false;
     if (!long_enough(r, nest->axis[k]) || !long_enough(r, nest->axis[k + 1])) return false;
     if (!find_turned(r, nest->axis[k], &t)) return false;
     if (nst_breaks(r->w, nest, r->n_common, k + 1, at, NST_ROWS_MAX_BREAKS)) return false;
+    block = nst_rows_open_jam(r, block, &row); /* one row: binds its axes, for prefetches too */
     NstDim lanes = nst_dim_const(dims, r->lanes), zero = nst_dim_const(dims, 0);
     NstDim read = nst_writer_dim(r->w, t.read.extent), stored = nst_writer_dim(r->w, t.stored.extent);
     NstDim n_read = nst_dim_floordiv(dims, read, lanes), n_stored = nst_dim_floordiv(dims, stored, lanes);

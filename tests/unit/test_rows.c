@@ -1,5 +1,5 @@
-/* test_rows.c: the schedule of maps and rows: rows in turn, wide vectors of dear maps and outputs past the caches give the
- * interpreter's bits. */
+/* test_rows.c: the schedule of maps and rows: rows in turn, wide vectors of dear maps, sums across memory and outputs past the
+ * caches give the interpreter's bits. */
 #include <criterion/criterion.h>
 #include "tests/unit/support_module.h"
 
@@ -43,6 +43,33 @@ static const RowsCase cases[] = {
      {"n=3 m=300", "n=1 m=700"}},
     {"graph t(x: f32[n, m], w: f32[n, 1]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
     {"graph t(x: f32[n, m], w: f32[1, m]) {\n" DEAR, {"n=3 m=200", "n=2 m=61"}},
+    /* lanes of a sum whose neighbours lie across memory: each lane of a vector of columns in turn, then the tree */
+    {"graph t(x: f32[n, m]) {\n  %p = permute [1, 0] %x : f32[m, n]\n"
+     "  %s = reduce \"a + b\" axes [1] lanes 64 %p : f32[m]\n  return s = %s\n}\n",
+     {"n=301 m=90", "n=5 m=64"}},
+    {"graph t(x: f32[k, n, m]) {\n  %p = permute [2, 0, 1] %x : f32[m, k, n]\n"
+     "  %s, %t = reduce state \"0f32\" step \"fma(c, c, a)\" merge \"a + c\" state \"0f32\" step \"b + c\" merge \"b + "
+     "d\" "
+     "axes [1, 2] lanes 16 %p : f32[m], f32[m]\n  return s = %s, t = %t\n}\n",
+     {"k=3 n=37 m=21", "k=1 n=16 m=1"}},
+    {"graph t(x: f32[40, n, m]) {\n  %p = permute [0, 2, 1] %x : f32[40, m, n]\n"
+     "  %s = reduce \"a + b\" axes [2] keep lanes 16 %p : f32[40, m, 1]\n"
+     "  %y = map \"a - b\" %p, %s : f32[40, m, n]\n  return y = %y\n}\n",
+     {"n=33 m=70", "n=1 m=7"}},
+    /* any order: as memory lies */
+    {"graph t(x: f32[n, m, 5]) {\n  %p = permute [2, 0, 1] %x : f32[5, n, m]\n"
+     "  %s = reduce \"max(a, b)\" axes [0, 1, 2] %p : f32[]\n  %t = reduce \"min(a, b)\" axes [0, 2] %p : f32[n]\n"
+     "  return s = %s, t = %t\n}\n",
+     {"n=30 m=13", "n=1 m=1"}},
+    {"graph t(x: i32[n, m, 5]) {\n  %p = permute [2, 1, 0] %x : i32[5, m, n]\n"
+     "  %s = reduce \"a + b\" axes [0, 1, 2] %p : i32[]\n  %t = reduce \"a ^ b\" axes [0, 2] %p : i32[m]\n"
+     "  %u = reduce \"a * b\" axes [1] %p : i32[5, n]\n  return s = %s, t = %t, u = %u\n}\n",
+     {"n=30 m=13", "n=2 m=70"}},
+    /* a row across memory: fused where an axis stays inside, else by columns */
+    {"graph t(x: f32[3, n, m]) {\n  %m = reduce \"max(a, b)\" axes [1] keep %x : f32[3, 1, m]\n"
+     "  %e = map \"exp(a - b)\" %x, %m : f32[3, n, m]\n  %s = reduce \"a + b\" axes [1] keep %e : f32[3, 1, m]\n"
+     "  %y = map \"a / b\" %e, %s : f32[3, n, m]\n  return out = %y\n}\n",
+     {"n=21 m=75", "n=1 m=3"}},
 };
 
 static void check(const char *target_name)
