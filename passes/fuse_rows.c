@@ -74,9 +74,10 @@ static bool members(const NstGroup *group, NstNest **list, uint32_t *n)
     return !group->serial && !group->step;
 }
 
-/* Search for a load whose elements lie side by side along an axis. */
+/* Search for a load that moves with the reduction and whose elements lie side by side along an axis of the nest. */
 typedef struct SideBySide {
     const NstFuser *f;
+    const NstNest *nest;
     NstSym axis;
     bool found;
 } SideBySide;
@@ -89,7 +90,10 @@ static void visit_side_by_side(void *arg, NstExpr e, const NstExprNode *node)
     if (node->op != NST_OP_LOAD) return;
     const NstBuffer *buffer = &nst_module_get(v->f->module, (NstBuf){node->ref})->buffer;
     NstDim offset = nst_layout_offset(v->f->dims, &buffer->layout, node->index);
-    v->found |= nst_stride(v->f->dims, offset, v->axis, &stride) && stride == 1;
+    bool moves = false;
+    for (uint32_t k = 0; k < v->nest->n_reduce; k++)
+        moves = moves || nst_dim_uses(v->f->dims, offset, v->nest->reduce[k].var);
+    v->found |= moves && nst_stride(v->f->dims, offset, v->axis, &stride) && stride == 1;
 }
 
 /* True if a reduction would have no axis of its own inside n common ones although what it reads lies side by side along the last
@@ -102,7 +106,7 @@ static bool rows_cross_memory(const NstFuser *f, NstNest *const *nest, uint32_t 
         if (!nest[k]->n_states || nest[k]->n_axes != n) continue;
         nst_dim_bounds(f->dims, nest[k]->axis[n - 1].extent, &lo, &hi);
         if (hi <= 1) continue;
-        SideBySide v = {f, nest[k]->axis[n - 1].var, false};
+        SideBySide v = {f, nest[k], nest[k]->axis[n - 1].var, false};
         for (uint32_t s = 0; s < nest[k]->n_states; s++)
             nst_expr_visit(f->exprs, nest[k]->state[s].step, visit_side_by_side, &v);
         if (v.found) return true;
