@@ -67,10 +67,10 @@ typedef struct NstTile {
     LLVMTypeRef type; /* of one chunk */
     uint32_t n;
     LLVMValueRef *value;
-    /* A square of the tile transposed, as of `turned_generation`; NULL: none. */
+    /* A square of the tile transposed, while no edge of control flow was met since; NULL: none. */
     LLVMValueRef *turned;
     int64_t turned_row, turned_chunk;
-    uint32_t turned_generation;
+    uint32_t turned_edges;
 } NstTile;
 
 /* A value loaded in the current straight run of code. */
@@ -170,7 +170,8 @@ typedef struct NstEmit {
     NST_VEC(NstLoaded) loaded;
     NST_VEC(NstSpread) spreads;
     NST_VEC(NstMemo) memo; /* by private NstExpr.i */
-    uint32_t generation;
+    uint32_t generation; /* counts statements and edges */
+    uint32_t edges;
     /* Statements and memory. */
     NstMap statement_number;
     uint32_t statement;
@@ -254,6 +255,8 @@ void nst_emit_prefetch(NstEmit *e, const NstStmt *stmt);
 /* A strided load in an unrolled loop that walks adjacent elements: loads the block of all its iterations by rows, transposes it
  * in registers and notes every column as loaded.  False where that is not the pattern. */
 bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value);
+/* Transposes n vectors of n lanes in place. */
+void nst_emit_transpose(NstEmit *e, LLVMValueRef *row, uint32_t n);
 
 /* --- emit_tile.c: register tiles -------------------------------------------------------------------------------------- */
 

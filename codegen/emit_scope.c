@@ -50,6 +50,7 @@ void nst_emit_forget(NstEmit *e)
     e->loaded.n = 0;
     e->spreads.n = 0;
     e->generation++;
+    e->edges++;
 }
 
 /* Moves the builder to where code of a scope is added; gives the block to come back to. */

@@ -226,25 +226,6 @@ static LLVMValueRef read_lanes(NstEmit *e, const Place *place, uint32_t n)
     return LLVMBuildShuffleVector(e->llvm->builder, first, second, LLVMConstVector(mask, n), "");
 }
 
-/* Transposes n vectors of n lanes: squares of 1, 2, 4, ... lanes change places across the diagonal. */
-static void transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
-{
-    LLVMValueRef low[256], high[256];
-    for (uint32_t d = 1; d < n; d *= 2) {
-        for (uint32_t k = 0; k < n; k++) {
-            low[k] = lane_number(e, k & d ? n + k - d : k);
-            high[k] = lane_number(e, k & d ? n + k : k + d);
-        }
-        LLVMValueRef low_mask = LLVMConstVector(low, n), high_mask = LLVMConstVector(high, n);
-        for (uint32_t k = 0; k < n; k++) {
-            if (k & d) continue;
-            LLVMValueRef a = row[k], b = row[k + d];
-            row[k] = LLVMBuildShuffleVector(e->llvm->builder, a, b, low_mask, "");
-            row[k + d] = LLVMBuildShuffleVector(e->llvm->builder, a, b, high_mask, "");
-        }
-    }
-}
-
 /* Element `at` of rows row .. row + n - 1.  The whole square is transposed at the first such read and kept until something
  * is written or control flow meets. */
 static LLVMValueRef read_turned(NstEmit *e, const Place *place, uint32_t n)
@@ -256,15 +237,15 @@ static LLVMValueRef read_turned(NstEmit *e, const Place *place, uint32_t n)
                       e->kernel->name, n, tile->lanes);
         return LLVMConstNull(tile->type);
     }
-    bool known = tile->turned && tile->turned_generation == e->generation && tile->turned_row == place->row &&
+    bool known = tile->turned && tile->turned_edges == e->edges && tile->turned_row == place->row &&
                  tile->turned_chunk == chunk;
     if (!known) {
         tile->turned = NST_NEW_ARRAY(e->arena, LLVMValueRef, n);
         for (uint32_t k = 0; k < n; k++) tile->turned[k] = tile->value[(place->row + k) * tile->chunks + chunk];
-        transpose(e, tile->turned, n);
+        nst_emit_transpose(e, tile->turned, n);
         tile->turned_row = place->row;
         tile->turned_chunk = chunk;
-        tile->turned_generation = e->generation;
+        tile->turned_edges = e->edges;
     }
     return tile->turned[place->at % tile->lanes];
 }

@@ -76,8 +76,8 @@ static LLVMValueRef deal(NstEmit *e, LLVMValueRef a, LLVMValueRef b, uint32_t n,
     return shuffle(e, a, b, from, n);
 }
 
-/* Rows and columns are numbered in four-by-four blocks: in 128-bit lanes first, lanes after. */
-static void transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
+/* 4, 8 or 16 lanes of 32 bits.  Rows and columns are numbered in four-by-four blocks: in 128-bit lanes first, lanes after. */
+static void transpose_words(NstEmit *e, LLVMValueRef *row, uint32_t n)
 {
     LLVMValueRef pair[MAX_BLOCK], quad[MAX_BLOCK];
     for (uint32_t k = 0; k < n; k += 2) {
@@ -108,6 +108,34 @@ static void transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
             }
         }
     }
+}
+
+/* Any power of two of lanes: squares of 1, 2, 4, ... lanes change places across the diagonal. */
+static void transpose_any(NstEmit *e, LLVMValueRef *row, uint32_t n)
+{
+    LLVMValueRef low[256], high[256];
+    for (uint32_t d = 1; d < n; d *= 2) {
+        for (uint32_t k = 0; k < n; k++) {
+            low[k] = nst_llvm_int(e->llvm->i32, k & d ? n + k - d : k);
+            high[k] = nst_llvm_int(e->llvm->i32, k & d ? n + k : k + d);
+        }
+        LLVMValueRef low_mask = LLVMConstVector(low, n), high_mask = LLVMConstVector(high, n);
+        for (uint32_t k = 0; k < n; k++) {
+            if (k & d) continue;
+            LLVMValueRef a = row[k], b = row[k + d];
+            row[k] = LLVMBuildShuffleVector(e->llvm->builder, a, b, low_mask, "");
+            row[k + d] = LLVMBuildShuffleVector(e->llvm->builder, a, b, high_mask, "");
+        }
+    }
+}
+
+void nst_emit_transpose(NstEmit *e, LLVMValueRef *row, uint32_t n)
+{
+    LLVMTypeRef element = n > 1 ? LLVMGetElementType(LLVMTypeOf(row[0])) : LLVMTypeOf(row[0]);
+    if ((element == e->llvm->f32 || element == e->llvm->i32) && (n == 4 || n == 8 || n == 16))
+        transpose_words(e, row, n);
+    else
+        transpose_any(e, row, n);
 }
 
 /* Rows 0 .. 15 of eight elements: row k and row 8 + k go side by side, and both halves are transposed at once. */
@@ -163,7 +191,7 @@ bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value)
     if (width < n)
         transpose_halves(e, row);
     else
-        transpose(e, row, n);
+        transpose_words(e, row, n);
     for (uint32_t c = 0; c < width; c++) {
         NstLoaded loaded = {buffer, nst_dim_add_const(e->dims, first, c * bytes), node->type, NULL, {row[c], n}};
         nst_vec_push(e->arena, &e->loaded, loaded);
