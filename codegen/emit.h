@@ -170,7 +170,7 @@ typedef struct NstEmit {
     NST_VEC(NstLoaded) loaded;
     NST_VEC(NstSpread) spreads;
     NST_VEC(NstMemo) memo; /* by private NstExpr.i */
-    uint32_t generation; /* counts statements and edges */
+    uint32_t generation;   /* counts statements and edges */
     uint32_t edges;
     /* Statements and memory. */
     NstMap statement_number;

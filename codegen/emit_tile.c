@@ -237,8 +237,8 @@ static LLVMValueRef read_turned(NstEmit *e, const Place *place, uint32_t n)
                       e->kernel->name, n, tile->lanes);
         return LLVMConstNull(tile->type);
     }
-    bool known = tile->turned && tile->turned_edges == e->edges && tile->turned_row == place->row &&
-                 tile->turned_chunk == chunk;
+    bool known =
+        tile->turned && tile->turned_edges == e->edges && tile->turned_row == place->row && tile->turned_chunk == chunk;
     if (!known) {
         tile->turned = NST_NEW_ARRAY(e->arena, LLVMValueRef, n);
         for (uint32_t k = 0; k < n; k++) tile->turned[k] = tile->value[(place->row + k) * tile->chunks + chunk];

@@ -1,10 +1,10 @@
 /* rows_turn.c: maps that store along one axis what they read along another: squares are transposed in registers. */
 #include "passes/rows_impl.h"
 
-/* Elements of the stored axis that one band of squares spans, and loads the nest may transpose.  In a band the squares follow
- * one another along the stored axis, and the next square's lines are prefetched (bench/permute.c: bands of 64 rows reach
- * 85 to 90 % of the fastest walk on Zen 5, 2026-11). */
-enum { BAND = 64, MAX_TURNED = 4 };
+/* Squares go in blocks of so many elements along both axes, within a block along what is read: whole runs of lines come in, and
+ * the lines of a row of squares are prefetched from the row before it.  (Zen 4, 2026-11, against one square of a band after
+ * another along what is stored: transposing 2048x2048 1.87 -> 1.68 ms, 1008x1008 0.151 -> 0.146.)  At most so many loads. */
+enum { BLOCK = 64, MAX_TURNED = 4 };
 
 typedef struct Turned {
     Rows *r;
@@ -91,6 +91,52 @@ static NstDim constant(Turned *t, int64_t value)
     return nst_dim_const(t->r->dims, value);
 }
 
+static NstBuf add_square(Turned *t, NstBlock *block, NstDtype type)
+{
+    NstKernel *kernel = t->r->w->kernel;
+    NstDim shape[2] = {constant(t, t->r->lanes), constant(t, t->r->lanes)};
+    NstBuf tile = nst_kernel_local(kernel, "square", type, NST_SPACE_REG, 2, shape);
+    nst_block_add(kernel, block, nst_stmt_alloc(kernel, tile));
+    return tile;
+}
+
+static NstBlock *open_lanes(Turned *t, NstBlock *block, NstDim *lane)
+{
+    Rows *r = t->r;
+    return nst_writer_loop(r->w, block, "l", constant(t, 0), constant(t, r->lanes), 1, NST_FOR_VECTOR, r->lanes, lane);
+}
+
+/* Loops over the rows of a square and the lanes of a row. */
+static NstBlock *open_square(Turned *t, NstBlock *block, NstDim *i, NstDim *lane)
+{
+    Rows *r = t->r;
+    block = nst_writer_loop(r->w, block, "i", constant(t, 0), constant(t, r->lanes), 1, NST_FOR_UNROLL, 0, i);
+    return open_lanes(t, block, lane);
+}
+
+/* The columns of a square that holds results into the output. */
+static void store_columns(Turned *t, NstBlock *block, NstBuf tile, NstDim read, NstDim stored)
+{
+    Rows *r = t->r;
+    NstWriter *w = r->w;
+    NstDtype type = nst_kernel_buffer(w->kernel, tile)->dtype;
+    NstDim i, lane;
+    NstBlock *body = open_square(t, block, &i, &lane);
+    nst_writer_bind(w, t->read.var, nst_dim_add(r->dims, read, i));
+    nst_writer_bind(w, t->stored.var, nst_dim_add(r->dims, stored, lane));
+    NstDim index[2] = {lane, i};
+    NstExpr turned = nst_expr_load(w->module->exprs, type, tile, index, 2);
+    NstNest last = *r->nest;
+    NstNestOut out = last.out[0];
+    out.value = nst_expr_arg(w->module->exprs, type, 0);
+    last.out = &out;
+    w->state = &turned;
+    w->n_states = 1;
+    nst_writer_stores(w, body, &last);
+    w->state = NULL;
+    w->n_states = 0;
+}
+
 /* One square: rows of the loads into register tiles, then their columns into the outputs. */
 static void write_square(Turned *t, NstBlock *block, NstDim read, NstDim stored)
 {
@@ -98,25 +144,20 @@ static void write_square(Turned *t, NstBlock *block, NstDim read, NstDim stored)
     NstWriter *w = r->w;
     NstDims *dims = r->dims;
     NstExprs *exprs = w->module->exprs;
-    NstDim shape[2] = {constant(t, r->lanes), constant(t, r->lanes)}, i, lane;
+    NstDim i, lane;
     NstExpr state[MAX_TURNED];
     NstStmt *scope = nst_stmt_if(w->kernel, nst_expr_int(exprs, NST_BOOL, 1));
     nst_block_add(w->kernel, block, scope);
     block = &scope->u.branch.then;
-    for (uint32_t k = 0; k < t->n; k++) {
-        t->tile[k] = nst_kernel_local(w->kernel, "square", nst_expr(exprs, t->load[k])->type, NST_SPACE_REG, 2, shape);
-        nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, t->tile[k]));
-    }
-    NstBlock *body = nst_writer_loop(w, block, "i", constant(t, 0), shape[0], 1, NST_FOR_UNROLL, 0, &i);
-    body = nst_writer_loop(w, body, "l", constant(t, 0), shape[0], 1, NST_FOR_VECTOR, r->lanes, &lane);
+    for (uint32_t k = 0; k < t->n; k++) t->tile[k] = add_square(t, block, nst_expr(exprs, t->load[k])->type);
+    NstBlock *body = open_square(t, block, &i, &lane);
     nst_writer_bind(w, t->read.var, nst_dim_add(dims, read, lane));
     nst_writer_bind(w, t->stored.var, nst_dim_add(dims, stored, i));
     for (uint32_t k = 0; k < t->n; k++) {
         NstDim index[2] = {i, lane};
         nst_block_add(w->kernel, body, nst_stmt_store(w->kernel, t->tile[k], index, 2, nst_writer_expr(w, t->load[k])));
     }
-    body = nst_writer_loop(w, block, "i", constant(t, 0), shape[0], 1, NST_FOR_UNROLL, 0, &i);
-    body = nst_writer_loop(w, body, "l", constant(t, 0), shape[0], 1, NST_FOR_VECTOR, r->lanes, &lane);
+    body = open_square(t, block, &i, &lane);
     nst_writer_bind(w, t->read.var, nst_dim_add(dims, read, i));
     nst_writer_bind(w, t->stored.var, nst_dim_add(dims, stored, lane));
     for (uint32_t k = 0; k < t->n; k++) {
@@ -134,13 +175,130 @@ static void write_square(Turned *t, NstBlock *block, NstDim read, NstDim stored)
     w->state = NULL;
 }
 
-/* Lines of the square after this one along the stored axis. */
+/* --- dear maps of one piece: computed along the rows they read, in registers, and turned there -------------------- */
+
+/* A square is computed some rows at a time, those in parts of so many operations: all of the rows do one part before any does
+ * the next, because the operations of one row wait for each other and a core looks ahead over three or four rows (Zen 4: 64
+ * operations of floats).  A quarter of the registers: the square takes half of them, constants the rest.  (20 maps without
+ * exp, 1008x1008, Zen 4, 2026-11: row by row 0.32 ms, 2, 4, 8 rows 0.306, 0.295, 0.281, 16 spill; 2, 3, 4, 6 operations: equal.) */
+enum { PART_OPERATIONS = 4, MAX_PARTS = 12 };
+
+typedef struct Parts {
+    uint32_t n;
+    NstExpr value[MAX_PARTS]; /* of the flat nest; ARG k is part k, which only part k + 1 asks for */
+} Parts;
+
+typedef struct Smallest {
+    const Rows *r;
+    NstExpr e;
+    uint32_t cost, wanted;
+    NstDtype type;
+} Smallest;
+
+static void keep_smallest(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Smallest *s = arg;
+    uint32_t cost = nst_expr_cost(s->r->w->module->exprs, e);
+    if (node->type != s->type || node->op == NST_OP_LOAD || cost < s->wanted || cost >= s->cost) return;
+    s->cost = cost;
+    s->e = e;
+}
+
+static NstExpr part_to_arg(void *arg, NstExprs *exprs, NstExpr e)
+{
+    (void)exprs;
+    const NstExpr *part = arg;
+    return e.i == part[0].i ? part[1] : (NstExpr){0};
+}
+
+typedef struct ArgUse {
+    uint32_t arg;
+    bool found;
+} ArgUse;
+
+static void find_arg(void *arg, NstExpr e, const NstExprNode *node)
+{
+    ArgUse *use = arg;
+    (void)e;
+    use->found = use->found || (node->op == NST_OP_ARG && node->ref == use->arg);
+}
+
+static bool asks_for(const NstExprs *exprs, NstExpr e, uint32_t arg)
+{
+    ArgUse use = {arg, false};
+    nst_expr_visit(exprs, e, find_arg, &use);
+    return use.found;
+}
+
+/* Cuts the map's value; what does not hang together as a chain stays whole. */
+static void cut_parts(Rows *r, Parts *parts)
+{
+    NstExprs *exprs = r->w->module->exprs;
+    NstExpr rest = r->nest->out[0].value;
+    NstDtype type = nst_expr(exprs, rest)->type;
+    parts->n = 0;
+    while (parts->n + 1 < MAX_PARTS) {
+        Smallest s = {r, {0}, UINT32_MAX, PART_OPERATIONS, type};
+        nst_expr_visit(exprs, rest, keep_smallest, &s);
+        if (!s.e.i || s.e.i == rest.i) break;
+        NstExpr change[2] = {s.e, nst_expr_arg(exprs, type, parts->n)};
+        NstExpr after = nst_expr_rewrite(exprs, rest, part_to_arg, change);
+        if (parts->n > 0 && (!asks_for(exprs, s.e, parts->n - 1) || asks_for(exprs, after, parts->n - 1))) break;
+        parts->value[parts->n++] = s.e;
+        rest = after;
+    }
+    parts->value[parts->n++] = rest;
+}
+
+/* Rows first .. first + n - 1 of the square at read and stored, part by part, into the tile. */
+static void compute_rows(Turned *t, const Parts *parts, NstBlock *block, NstBuf tile, NstDim read, NstDim stored,
+                         int64_t first, int64_t n)
+{
+    Rows *r = t->r;
+    NstWriter *w = r->w;
+    NstExpr state[MAX_PARTS];
+    NstDtype type = nst_kernel_buffer(w->kernel, tile)->dtype;
+    NstDim i, lane;
+    for (uint32_t k = 0; k < parts->n; k++) {
+        NstBlock *body =
+            nst_writer_loop(w, block, "i", constant(t, first), constant(t, first + n), 1, NST_FOR_UNROLL, 0, &i);
+        body = open_lanes(t, body, &lane);
+        nst_writer_bind(w, t->read.var, nst_dim_add(r->dims, read, lane));
+        nst_writer_bind(w, t->stored.var, nst_dim_add(r->dims, stored, i));
+        NstDim index[2] = {i, lane};
+        if (k > 0) state[k - 1] = nst_expr_load(w->module->exprs, type, tile, index, 2);
+        w->state = state;
+        w->n_states = k;
+        NstExpr value = nst_writer_expr(w, parts->value[k]);
+        w->state = NULL;
+        w->n_states = 0;
+        nst_block_add(w->kernel, body, nst_stmt_store(w->kernel, tile, index, 2, value));
+    }
+}
+
+static void write_computed_square(Turned *t, const Parts *parts, NstBlock *block, NstDim read, NstDim stored)
+{
+    Rows *r = t->r;
+    NstWriter *w = r->w;
+    int64_t at_once = r->w->module->target->vector_registers / 4;
+    if (at_once > r->lanes) at_once = r->lanes;
+    NstStmt *scope = nst_stmt_if(w->kernel, nst_expr_int(w->module->exprs, NST_BOOL, 1));
+    nst_block_add(w->kernel, block, scope);
+    block = &scope->u.branch.then;
+    NstBuf tile = add_square(t, block, nst_expr(w->module->exprs, parts->value[0])->type);
+    for (int64_t first = 0; first < r->lanes; first += at_once)
+        compute_rows(t, parts, block, tile, read, stored, first, at_once);
+    store_columns(t, block, tile, read, stored);
+}
+
+/* Lines of the square after this one along the stored axis.  Where a row of it lies in two lines, the second: the first is that
+ * of the square before. */
 static void prefetch_next(Turned *t, NstBlock *block, NstDim read, NstDim stored)
 {
     Rows *r = t->r;
     NstDim i;
     block = nst_writer_loop(r->w, block, "i", constant(t, 0), constant(t, r->lanes), 1, NST_FOR_UNROLL, 0, &i);
-    nst_writer_bind(r->w, t->read.var, read);
+    nst_writer_bind(r->w, t->read.var, nst_dim_add_const(r->dims, read, r->lanes - 1));
     nst_writer_bind(r->w, t->stored.var, nst_dim_add_const(r->dims, nst_dim_add(r->dims, stored, i), r->lanes));
     for (uint32_t k = 0; k < t->n; k++) {
         const NstExprNode load = *nst_expr(r->w->module->exprs, t->load[k]);
@@ -151,28 +309,30 @@ static void prefetch_next(Turned *t, NstBlock *block, NstDim read, NstDim stored
     }
 }
 
-/* Squares read 0 .. n_read - 1 by stored 0 .. n_stored - 1, in bands of the stored axis. */
-static void write_squares(Turned *t, NstBlock *block, NstDim n_read, NstDim n_stored, bool parallel)
+/* Squares read 0 .. n_read - 1 by stored 0 .. n_stored - 1; parts: computed before they are turned. */
+static void write_squares(Turned *t, const Parts *parts, NstBlock *block, NstDim n_read, NstDim n_stored, bool parallel)
 {
     Rows *r = t->r;
     NstDims *dims = r->dims;
-    int64_t lanes = r->lanes, band = BAND / lanes;
-    NstDim bands = nst_dim_ceildiv(dims, n_stored, constant(t, band)), b, at, s;
-    block = nst_writer_loop(r->w, block, "band", constant(t, 0), bands, 1, parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL,
-                            0, &b);
-    block = nst_writer_loop(r->w, block, "c", constant(t, 0), n_read, 1, NST_FOR_SERIAL, 0, &at);
-    NstDim first = nst_dim_mul_const(dims, b, band);
-    NstDim last = nst_dim_min(dims, n_stored, nst_dim_add_const(dims, first, band));
-    block = nst_writer_loop(r->w, block, "s", first, last, 1, NST_FOR_SERIAL, 0, &s);
+    int64_t lanes = r->lanes, side = BLOCK / lanes;
+    NstDim zero = constant(t, 0), bands = nst_dim_ceildiv(dims, n_stored, constant(t, side)), b, c, at, s;
+    NstDim blocks = nst_dim_ceildiv(dims, n_read, constant(t, side));
+    block = nst_writer_loop(r->w, block, "band", zero, bands, 1, parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL, 0, &b);
+    block = nst_writer_loop(r->w, block, "block", zero, blocks, 1, NST_FOR_SERIAL, 0, &c);
+    NstDim first = nst_dim_mul_const(dims, b, side), last = nst_dim_add_const(dims, first, side);
+    block = nst_writer_loop(r->w, block, "s", first, nst_dim_min(dims, n_stored, last), 1, NST_FOR_SERIAL, 0, &s);
+    first = nst_dim_mul_const(dims, c, side);
+    last = nst_dim_add_const(dims, first, side);
+    block = nst_writer_loop(r->w, block, "c", first, nst_dim_min(dims, n_read, last), 1, NST_FOR_SERIAL, 0, &at);
     NstDim read = nst_dim_mul_const(dims, at, lanes), stored = nst_dim_mul_const(dims, s, lanes);
     prefetch_next(t, block, read, stored);
-    write_square(t, block, read, stored);
+    if (parts)
+        write_computed_square(t, parts, block, read, stored);
+    else
+        write_square(t, block, read, stored);
 }
 
-/* --- maps in pieces: computed along the rows they read, turned at the end ---------------------------------------- */
-
-/* A block of this many elements along both axes is computed before it is turned: 16 KB of f32. */
-enum { BLOCK = BAND };
+/* --- maps in pieces: a block computed along the rows it reads, turned at the end ---------------------------------------- */
 
 /* Prefetches the block after this one along what is read, for the row at hand. */
 static void prefetch_block(Turned *t, Rows *along, NstBlock *block, NstDim begin)
@@ -217,33 +377,17 @@ static void turn_strip(Turned *t, NstBlock *block, NstDim begin, NstDim n_read, 
     NstDims *dims = r->dims;
     NstBuf strip = r->stages->strip[r->stages->n - 1];
     NstDtype type = nst_kernel_buffer(w->kernel, strip)->dtype;
-    NstDim c, s, i, lane, shape[2] = {constant(t, r->lanes), constant(t, r->lanes)};
+    NstDim c, s, i, lane;
     block = nst_writer_loop(w, block, "c", constant(t, 0), n_read, 1, NST_FOR_SERIAL, 0, &c);
     block = nst_writer_loop(w, block, "s", constant(t, 0), n_stored, 1, NST_FOR_SERIAL, 0, &s);
     NstDim first_read = nst_dim_mul_const(dims, c, r->lanes), first_stored = nst_dim_mul_const(dims, s, r->lanes);
-    NstBuf tile = nst_kernel_local(w->kernel, "square", type, NST_SPACE_REG, 2, shape);
-    nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, tile));
-    NstBlock *body = nst_writer_loop(w, block, "i", constant(t, 0), shape[0], 1, NST_FOR_UNROLL, 0, &i);
-    body = nst_writer_loop(w, body, "l", constant(t, 0), shape[0], 1, NST_FOR_VECTOR, r->lanes, &lane);
+    NstBuf tile = add_square(t, block, type);
+    NstBlock *body = open_square(t, block, &i, &lane);
     NstDim from = nst_dim_mul_const(dims, nst_dim_add(dims, first_stored, i), BLOCK), index[2] = {i, lane};
     from = nst_dim_add(dims, from, nst_dim_add(dims, first_read, lane));
     NstExpr load = nst_expr_load(w->module->exprs, type, strip, &from, 1);
     nst_block_add(w->kernel, body, nst_stmt_store(w->kernel, tile, index, 2, load));
-    body = nst_writer_loop(w, block, "i", constant(t, 0), shape[0], 1, NST_FOR_UNROLL, 0, &i);
-    body = nst_writer_loop(w, body, "l", constant(t, 0), shape[0], 1, NST_FOR_VECTOR, r->lanes, &lane);
-    nst_writer_bind(w, t->read.var, nst_dim_add(dims, begin, nst_dim_add(dims, first_read, i)));
-    nst_writer_bind(w, t->stored.var, nst_dim_add(dims, stored, nst_dim_add(dims, first_stored, lane)));
-    NstDim turned_index[2] = {lane, i};
-    NstExpr turned = nst_expr_load(w->module->exprs, type, tile, turned_index, 2);
-    NstNest last = *r->nest;
-    NstNestOut out = last.out[0];
-    out.value = nst_expr_arg(w->module->exprs, type, 0);
-    last.out = &out;
-    w->state = &turned;
-    w->n_states = 1;
-    nst_writer_stores(w, body, &last);
-    w->state = NULL;
-    w->n_states = 0;
+    store_columns(t, block, tile, nst_dim_add(dims, begin, first_read), nst_dim_add(dims, stored, first_stored));
 }
 
 /* The same region as write_squares, in blocks. */
@@ -309,10 +453,12 @@ bool nst_rows_turn(Rows *r, NstBlock *block, uint32_t k, bool parallel)
     NstDim read = nst_writer_dim(r->w, t.read.extent), stored = nst_writer_dim(r->w, t.stored.extent);
     NstDim n_read = nst_dim_floordiv(dims, read, lanes), n_stored = nst_dim_floordiv(dims, stored, lanes);
     NstDim done_read = nst_dim_mul(dims, n_read, lanes), done_stored = nst_dim_mul(dims, n_stored, lanes);
-    if (r->stages)
+    Parts parts;
+    if (r->stages && r->stages->n == 1) cut_parts(r, &parts);
+    if (r->stages && r->stages->n > 1)
         write_blocks(&t, block, n_read, n_stored, parallel);
     else
-        write_squares(&t, block, n_read, n_stored, parallel);
+        write_squares(&t, r->stages ? &parts : NULL, block, n_read, n_stored, parallel);
     write_rest(&t, block, done_read, read, zero, stored);
     write_rest(&t, block, zero, done_read, done_stored, stored);
     return true;

@@ -51,6 +51,7 @@ static const Case cases[] = {
     {"divide", {39}, 0, false},
     {"clamp", {61}, 0, true},
     {"turn", {32, 48}, 0, false},
+    {"square", {32}, 0, false},
     {"reindex", {3, 5}, 5, false},
     {"stream", {5, 0}, 0, false},
     {"stream", {5, 16}, 0, false},
@@ -93,4 +94,23 @@ Test(codegen_kernels, vnni)
 Test(codegen_kernels, amx)
 {
     check_all("amx");
+}
+
+/* Columns of one square: 64 shuffles transpose 16 x 16, however the stores between them branch. */
+Test(codegen_kernels, a_square_is_transposed_once)
+{
+    NstTarget target;
+    NstText ir;
+    NstKernel *kernel = support_parse(&ctx, "kernel s() in x: f32[256] stream out y: f32[256] {\n"
+                                            "  reg a: f32[16, 16]\n"
+                                            "  for unroll u in 0..16 {\n    for vector l in 0..16 width 16 {\n"
+                                            "      a[u, l] = x[16 * u + l]\n    }\n  }\n"
+                                            "  for unroll u in 0..16 {\n    for vector l in 0..16 width 16 {\n"
+                                            "      y[16 * u + l] = a[l, u]\n    }\n  }\n}\n");
+    nst_text_init(&ir, ctx.arena);
+    cr_assert_eq(nst_target_parse(&ctx, "nominal-avx512", &target), NST_OK);
+    cr_assert_eq(nst_codegen_ir_text(&ctx, kernel, &target, NULL, &ir), NST_OK, "%s", ctx.error);
+    int shuffles = 0;
+    for (const char *at = nst_text_get(&ir); (at = strstr(at, "shufflevector")); at++) shuffles++;
+    cr_assert_eq(shuffles, 64);
 }

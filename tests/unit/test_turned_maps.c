@@ -7,6 +7,8 @@ typedef struct TurnCase {
     const char *sizes[3];
 } TurnCase;
 
+#define DEAR "max(max(((a + c) * b - 3) * 2 + b, c) * 3 - a, b) * 2 + (max(a * 5 - c, 1) + b) * 4"
+
 static const TurnCase cases[] = {
     {"graph t(x: f32[n, m]) {\n  %t = permute [1, 0] %x : f32[m, n]\n  %y = map \"a * 2 + 1\" %t : f32[m, n]\n"
      "  return out = %y\n}\n",
@@ -21,6 +23,23 @@ static const TurnCase cases[] = {
     {"graph t(x: f32[n, 50], w: f32[n, 50]) {\n  %t = permute [1, 0] %x : f32[50, n]\n"
      "  %u = permute [1, 0] %w : f32[50, n]\n  %y = map \"a * b\" %t, %u : f32[50, n]\n  return out = %y\n}\n",
      {"n=48", "n=33", "n=2"}},
+    /* dear maps of no elementary function: computed in parts before they are turned */
+    {"graph t(x: f32[n, m], w: f32[n, 1], v: f32[1, m]) {\n"
+     "  %z = map \"" DEAR "\" %x, %w, %v : f32[n, m]\n"
+     "  %y = permute [1, 0] %z : f32[m, n]\n  return out = %y\n}\n",
+     {"n=70 m=83", "n=37 m=16", "n=5 m=3"}},
+    {"graph t(x: i32[n, m], w: i32[n, 1], v: i32[1, m]) {\n"
+     "  %z = map \"" DEAR " > 3\" %x, %w, %v : b1[n, m]\n"
+     "  %y = permute [1, 0] %z : b1[m, n]\n  return out = %y\n}\n",
+     {"n=70 m=83", "n=37 m=16", "n=5 m=3"}},
+    {"graph t(x: f32[n, m], w: f32[n, 1], v: f32[1, m]) {\n"
+     "  %z = map \"convert<f16>(" DEAR ")\" %x, %w, %v : f16[n, m]\n"
+     "  %y = permute [1, 0] %z : f16[m, n]\n  return out = %y\n}\n",
+     {"n=70 m=83", "n=37 m=16", "n=5 m=3"}},
+    {"graph t(x: f32[n, m], w: f32[n, m], v: f32[1, m]) {\n" /* two chains that meet */
+     "  %z = map \"(" DEAR ") * (" DEAR " - a * c) + a\" %x, %w, %v : f32[n, m]\n"
+     "  %y = permute [1, 0] %z : f32[m, n]\n  return out = %y\n}\n",
+     {"n=70 m=83", "n=37 m=16", "n=5 m=3"}},
 };
 
 static void check(const char *target_name)
