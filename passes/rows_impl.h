@@ -63,6 +63,9 @@ void nst_rows_run_piece(Rows *r, NstBlock *block, NstDim begin, NstDim end);
 
 /* The pieces of a dear map, at most one elementary function in each; NULL: it has to be written otherwise. */
 NstStages *nst_rows_stages(Rows *r);
+/* The value of a map of at most so many operations in parts of a few, each of which asks for the one before it alone; false: it has
+ * more. */
+bool nst_rows_parts(Rows *r, uint32_t most, NstStages *parts);
 /* Scratch of `elements` for the first n pieces, for the rest of a block of its own. */
 NstBlock *nst_rows_open_strips(Rows *r, NstBlock *block, uint32_t n, int64_t elements);
 /* The last axis from begin to end, strip by strip, piece by piece. */

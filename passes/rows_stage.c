@@ -5,8 +5,9 @@
  * 33 cycles a vector in one piece, 25 in three.) */
 #include "passes/rows_impl.h"
 
-/* Elements of a strip along the row: 4 KB of f32, so that all strips of a map share L1 with what it reads. */
-enum { STRIP_ELEMENTS = 1024 };
+/* Elements of a strip along the row: 4 KB of f32, so that all strips of a map share L1 with what it reads; operations of a part (2,
+ * 3, 4 and 6 are equal). */
+enum { STRIP_ELEMENTS = 1024, PART_OPERATIONS = 4 };
 
 typedef struct Count {
     const NstExprs *exprs;
@@ -55,6 +56,32 @@ static NstExpr piece_to_arg(void *arg, NstExprs *exprs, NstExpr e)
     return e.i == c->piece.i ? c->arg : (NstExpr){0};
 }
 
+/* The value with ARG `slot` where it has the piece. */
+static NstExpr without_piece(NstExprs *exprs, NstExpr value, NstExpr piece, uint32_t slot)
+{
+    Cut cut = {piece, nst_expr_arg(exprs, nst_expr(exprs, piece)->type, slot)};
+    return nst_expr_rewrite(exprs, value, piece_to_arg, &cut);
+}
+
+typedef struct Use {
+    uint32_t slot;
+    bool found;
+} Use;
+
+static void find_slot(void *arg, NstExpr e, const NstExprNode *node)
+{
+    (void)e;
+    Use *use = arg;
+    use->found = use->found || (node->op == NST_OP_ARG && node->ref == use->slot);
+}
+
+static bool asks_for(const NstExprs *exprs, NstExpr value, uint32_t slot)
+{
+    Use use = {slot, false};
+    nst_expr_visit(exprs, value, find_slot, &use);
+    return use.found;
+}
+
 NstStages *nst_rows_stages(Rows *r)
 {
     NstNest *nest = r->nest;
@@ -68,12 +95,48 @@ NstStages *nst_rows_stages(Rows *r)
         Largest l = {exprs, {0}, 0};
         nst_expr_visit(exprs, rest, keep_largest, &l);
         if (!l.e.i || s->n + 1 == NST_ROWS_MAX_STAGES) return NULL;
-        Cut cut = {l.e, nst_expr_arg(exprs, nst_expr(exprs, l.e)->type, s->n)};
+        rest = without_piece(exprs, rest, l.e, s->n);
         s->value[s->n++] = l.e;
-        rest = nst_expr_rewrite(exprs, rest, piece_to_arg, &cut);
     }
     s->value[s->n++] = rest;
     return s;
+}
+
+typedef struct Smallest {
+    const NstExprs *exprs;
+    NstDtype type;
+    NstExpr e;
+    uint32_t cost;
+} Smallest;
+
+static void keep_smallest(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Smallest *s = arg;
+    if (node->type != s->type || node->op == NST_OP_LOAD) return;
+    uint32_t cost = nst_expr_cost(s->exprs, e);
+    if (cost < PART_OPERATIONS || cost >= s->cost) return;
+    s->cost = cost;
+    s->e = e;
+}
+
+bool nst_rows_parts(Rows *r, uint32_t most, NstStages *parts)
+{
+    NstExprs *exprs = r->w->module->exprs;
+    NstExpr rest = r->nest->out[0].value;
+    if (nst_expr_cost(exprs, rest) > most) return false;
+    *parts = (NstStages){0};
+    while (parts->n + 1 < NST_ROWS_MAX_STAGES) {
+        Smallest s = {exprs, nst_expr(exprs, r->nest->out[0].value)->type, {0}, UINT32_MAX};
+        nst_expr_visit(exprs, rest, keep_smallest, &s);
+        if (!s.e.i || s.e.i == rest.i) break;
+        NstExpr after = without_piece(exprs, rest, s.e, parts->n);
+        uint32_t before = parts->n - 1;
+        if (parts->n > 0 && (!asks_for(exprs, s.e, before) || asks_for(exprs, after, before))) break;
+        parts->value[parts->n++] = s.e;
+        rest = after;
+    }
+    parts->value[parts->n++] = rest;
+    return true;
 }
 
 /* The element of the strips that belongs to where the nest is now. */
@@ -109,24 +172,12 @@ void nst_rows_stage_point(Rows *r, NstBlock *block)
     w->n_states = 0;
 }
 
-typedef struct Use {
-    uint32_t slot;
-    bool found;
-} Use;
-
-static void find_slot(void *arg, NstExpr e, const NstExprNode *node)
-{
-    (void)e;
-    Use *use = arg;
-    use->found = use->found || (node->op == NST_OP_ARG && node->ref == use->slot);
-}
-
 /* True if piece k may lie where piece k - 1 does: nothing after it asks for that one. */
 static bool takes_over(const NstExprs *exprs, const NstStages *s, uint32_t k)
 {
-    Use use = {k - 1, false};
-    for (uint32_t later = k + 1; later < s->n; later++) nst_expr_visit(exprs, s->value[later], find_slot, &use);
-    return !use.found && nst_expr(exprs, s->value[k])->type == nst_expr(exprs, s->value[k - 1])->type;
+    for (uint32_t later = k + 1; later < s->n; later++)
+        if (asks_for(exprs, s->value[later], k - 1)) return false;
+    return nst_expr(exprs, s->value[k])->type == nst_expr(exprs, s->value[k - 1])->type;
 }
 
 NstBlock *nst_rows_open_strips(Rows *r, NstBlock *block, uint32_t n, int64_t elements)

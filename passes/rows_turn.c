@@ -177,86 +177,20 @@ static void write_square(Turned *t, NstBlock *block, NstDim read, NstDim stored)
 
 /* --- dear maps of one piece: computed along the rows they read, in registers, and turned there -------------------- */
 
-/* A square is computed some rows at a time, those in parts of so many operations: all of the rows do one part before any does
- * the next, because the operations of one row wait for each other and a core looks ahead over three or four rows (Zen 4: 64
- * operations of floats).  A quarter of the registers: the square takes half of them, constants the rest.  (20 maps without
- * exp, 1008x1008, Zen 4, 2026-11: row by row 0.32 ms, 2, 4, 8 rows 0.306, 0.295, 0.281, 16 spill; 2, 3, 4, 6 operations: equal.) */
-enum { PART_OPERATIONS = 4, MAX_PARTS = 12 };
-
-typedef struct Parts {
-    uint32_t n;
-    NstExpr value[MAX_PARTS]; /* of the flat nest; ARG k is part k, which only part k + 1 asks for */
-} Parts;
-
-typedef struct Smallest {
-    const Rows *r;
-    NstExpr e;
-    uint32_t cost, wanted;
-    NstDtype type;
-} Smallest;
-
-static void keep_smallest(void *arg, NstExpr e, const NstExprNode *node)
-{
-    Smallest *s = arg;
-    uint32_t cost = nst_expr_cost(s->r->w->module->exprs, e);
-    if (node->type != s->type || node->op == NST_OP_LOAD || cost < s->wanted || cost >= s->cost) return;
-    s->cost = cost;
-    s->e = e;
-}
-
-static NstExpr part_to_arg(void *arg, NstExprs *exprs, NstExpr e)
-{
-    (void)exprs;
-    const NstExpr *part = arg;
-    return e.i == part[0].i ? part[1] : (NstExpr){0};
-}
-
-typedef struct ArgUse {
-    uint32_t arg;
-    bool found;
-} ArgUse;
-
-static void find_arg(void *arg, NstExpr e, const NstExprNode *node)
-{
-    ArgUse *use = arg;
-    (void)e;
-    use->found = use->found || (node->op == NST_OP_ARG && node->ref == use->arg);
-}
-
-static bool asks_for(const NstExprs *exprs, NstExpr e, uint32_t arg)
-{
-    ArgUse use = {arg, false};
-    nst_expr_visit(exprs, e, find_arg, &use);
-    return use.found;
-}
-
-/* Cuts the map's value; what does not hang together as a chain stays whole. */
-static void cut_parts(Rows *r, Parts *parts)
-{
-    NstExprs *exprs = r->w->module->exprs;
-    NstExpr rest = r->nest->out[0].value;
-    NstDtype type = nst_expr(exprs, rest)->type;
-    parts->n = 0;
-    while (parts->n + 1 < MAX_PARTS) {
-        Smallest s = {r, {0}, UINT32_MAX, PART_OPERATIONS, type};
-        nst_expr_visit(exprs, rest, keep_smallest, &s);
-        if (!s.e.i || s.e.i == rest.i) break;
-        NstExpr change[2] = {s.e, nst_expr_arg(exprs, type, parts->n)};
-        NstExpr after = nst_expr_rewrite(exprs, rest, part_to_arg, change);
-        if (parts->n > 0 && (!asks_for(exprs, s.e, parts->n - 1) || asks_for(exprs, after, parts->n - 1))) break;
-        parts->value[parts->n++] = s.e;
-        rest = after;
-    }
-    parts->value[parts->n++] = rest;
-}
+/* A square is computed some rows at a time, those in parts: all of the rows do one part before any does the next, because the
+ * operations of one row wait for each other and a core looks ahead over three or four rows (Zen 4: 64 operations of floats).
+ * A quarter of the registers: the square takes half of them, constants the rest.  (20 maps without exp, 1008x1008, Zen 4,
+ * 2026-11: row by row 0.32 ms, 2, 4, 8 rows 0.306, 0.295, 0.281, 16 spill.)  All rows are written out: maps of more
+ * operations than this go through strips. */
+enum { SQUARE_OPERATIONS = 64 };
 
 /* Rows first .. first + n - 1 of the square at read and stored, part by part, into the tile. */
-static void compute_rows(Turned *t, const Parts *parts, NstBlock *block, NstBuf tile, NstDim read, NstDim stored,
+static void compute_rows(Turned *t, const NstStages *parts, NstBlock *block, NstBuf tile, NstDim read, NstDim stored,
                          int64_t first, int64_t n)
 {
     Rows *r = t->r;
     NstWriter *w = r->w;
-    NstExpr state[MAX_PARTS];
+    NstExpr state[NST_ROWS_MAX_STAGES];
     NstDtype type = nst_kernel_buffer(w->kernel, tile)->dtype;
     NstDim i, lane;
     for (uint32_t k = 0; k < parts->n; k++) {
@@ -276,7 +210,7 @@ static void compute_rows(Turned *t, const Parts *parts, NstBlock *block, NstBuf 
     }
 }
 
-static void write_computed_square(Turned *t, const Parts *parts, NstBlock *block, NstDim read, NstDim stored)
+static void write_computed_square(Turned *t, const NstStages *parts, NstBlock *block, NstDim read, NstDim stored)
 {
     Rows *r = t->r;
     NstWriter *w = r->w;
@@ -310,7 +244,8 @@ static void prefetch_next(Turned *t, NstBlock *block, NstDim read, NstDim stored
 }
 
 /* Squares read 0 .. n_read - 1 by stored 0 .. n_stored - 1; parts: computed before they are turned. */
-static void write_squares(Turned *t, const Parts *parts, NstBlock *block, NstDim n_read, NstDim n_stored, bool parallel)
+static void write_squares(Turned *t, const NstStages *parts, NstBlock *block, NstDim n_read, NstDim n_stored,
+                          bool parallel)
 {
     Rows *r = t->r;
     NstDims *dims = r->dims;
@@ -453,12 +388,12 @@ bool nst_rows_turn(Rows *r, NstBlock *block, uint32_t k, bool parallel)
     NstDim read = nst_writer_dim(r->w, t.read.extent), stored = nst_writer_dim(r->w, t.stored.extent);
     NstDim n_read = nst_dim_floordiv(dims, read, lanes), n_stored = nst_dim_floordiv(dims, stored, lanes);
     NstDim done_read = nst_dim_mul(dims, n_read, lanes), done_stored = nst_dim_mul(dims, n_stored, lanes);
-    Parts parts;
-    if (r->stages && r->stages->n == 1) cut_parts(r, &parts);
-    if (r->stages && r->stages->n > 1)
-        write_blocks(&t, block, n_read, n_stored, parallel);
-    else
+    NstStages parts;
+    bool by_squares = !r->stages || (r->stages->n == 1 && nst_rows_parts(r, SQUARE_OPERATIONS, &parts));
+    if (by_squares)
         write_squares(&t, r->stages ? &parts : NULL, block, n_read, n_stored, parallel);
+    else
+        write_blocks(&t, block, n_read, n_stored, parallel);
     write_rest(&t, block, done_read, read, zero, stored);
     write_rest(&t, block, zero, done_read, done_stored, stored);
     return true;
