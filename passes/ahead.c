@@ -2,7 +2,8 @@
  *
  * In: fused groups.  Out: those that read nothing but constants stand in module->prepack, and what they write is constant: a
  * dequantised weight, a table.  Left where they are: groups that may fail, results of the graph, sizes that are read while running,
- * and results much larger than what they are made of.  Cost: linear in the loads of the module. */
+ * and results much larger than what they are made of.  Cost: linear in the loads of the module, once more for each buffer that
+ * several groups write. */
 #include "passes/pass.h"
 
 /* Bytes that a group may make out of few: above them no more than twice what it reads, for they are kept. */
@@ -64,28 +65,8 @@ static bool touches(NstModule *module, const NstGroup *group, NstBufList *reads,
     return true;
 }
 
-static uint32_t count_in(NstModule *module, const NstGroup *group, NstBuf buffer)
-{
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        NstBufList writes = {0};
-        if (!group->items.at[k].nest) n += count_in(module, group->items.at[k].group, buffer);
-        if (group->items.at[k].nest) nst_nest_writes(module, group->items.at[k].nest, &writes);
-        for (uint32_t w = 0; w < writes.n; w++) n += writes.at[w].i == buffer.i;
-    }
-    return n;
-}
-
-/* Nests that write the buffer.  A step has no items: what it writes is marked plain. */
-static uint32_t count_writers(NstModule *module, NstBuf buffer)
-{
-    uint32_t n = 0;
-    for (uint32_t g = 0; g < module->groups.n; g++) n += count_in(module, module->groups.at[g], buffer);
-    return n;
-}
-
-/* True if the group is made of constants alone, cannot fail, and all that it writes is its own. */
-static bool goes_ahead(NstModule *module, const NstGroup *group, NstBufList *writes)
+/* True if the group is made of constants alone, cannot fail, and what it writes (*writes) may be constant. */
+static bool may_go(NstModule *module, const NstGroup *group, NstBufList *writes)
 {
     NstBufList reads = {0};
     int64_t in = 0, out = 0;
@@ -97,27 +78,90 @@ static bool goes_ahead(NstModule *module, const NstGroup *group, NstBufList *wri
     for (uint32_t k = 0; k < writes->n; k++) {
         const NstModuleBuffer *buffer = nst_module_get(module, writes->at[k]);
         if (buffer->role != NST_ROLE_TEMP || buffer->plain || is_read_as_size(module, writes->at[k])) return false;
-        if (count_writers(module, writes->at[k]) != 1) return false;
     }
     return true;
 }
 
-void nst_pass_ahead(NstModule *module)
+static bool meet(const NstBufList *a, const NstBufList *b)
+{
+    for (uint32_t k = 0; k < a->n; k++)
+        for (uint32_t e = 0; e < b->n; e++)
+            if (a->at[k].i == b->at[e].i) return true;
+    return false;
+}
+
+/* What the nests of any group write.  A step has none: what it writes is marked plain. */
+static void add_writes(NstModule *module, const NstGroup *group, NstBufList *writes)
+{
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (group->items.at[k].nest)
+            nst_nest_writes(module, group->items.at[k].nest, writes);
+        else
+            add_writes(module, group->items.at[k].group, writes);
+}
+
+static uint32_t *count_writers(NstModule *module)
+{
+    uint32_t *n = NST_NEW_ARRAY(module->arena, uint32_t, module->buffers.n + 1);
+    for (uint32_t k = 0; k < module->groups.n; k++) {
+        NstBufList writes = {0};
+        add_writes(module, module->groups.at[k], &writes);
+        for (uint32_t w = 0; w < writes.n; w++) n[writes.at[w].i]++;
+    }
+    return n;
+}
+
+/* Marks in `going` group g and all others that write what it writes (a stored concat has one a piece); false if one of them must
+ * stay. */
+static bool may_all_go(NstModule *module, uint32_t g, const uint32_t *n_writers, bool *going)
+{
+    NstBufList written = {0};
+    bool several = false;
+    if (!may_go(module, module->groups.at[g], &written)) return false;
+    for (uint32_t k = 0; k < module->groups.n; k++) going[k] = k == g;
+    for (uint32_t k = 0; k < written.n; k++) several |= n_writers[written.at[k].i] > 1;
+    for (uint32_t k = 0; several && k < module->groups.n; k++) {
+        NstBufList writes = {0}, may = {0};
+        add_writes(module, module->groups.at[k], &writes);
+        if (k == g || !meet(&writes, &written)) continue;
+        going[k] = true;
+        if (writes.n != 1 || !may_go(module, module->groups.at[k], &may)) return false;
+    }
+    return true;
+}
+
+/* Takes the marked groups out of the run. */
+static void move_ahead(NstModule *module, const bool *going)
 {
     uint32_t kept = 0;
-    for (uint32_t g = 0; g < module->groups.n; g++) {
-        NstGroup *group = module->groups.at[g];
-        NstBufList writes = {0};
-        if (!goes_ahead(module, group, &writes)) {
+    for (uint32_t k = 0; k < module->groups.n; k++) {
+        NstGroup *group = module->groups.at[k];
+        NstBufList reads = {0}, writes = {0};
+        if (!going[k]) {
             module->groups.at[kept++] = group;
             continue;
         }
-        for (uint32_t k = 0; k < writes.n; k++) {
-            NstModuleBuffer *buffer = nst_module_get(module, writes.at[k]);
+        (void)touches(module, group, &reads, &writes);
+        for (uint32_t w = 0; w < writes.n; w++) {
+            NstModuleBuffer *buffer = nst_module_get(module, writes.at[w]);
             buffer->role = NST_ROLE_PACKED;
             buffer->buffer.constant = true;
         }
         nst_vec_push(module->arena, &module->prepack, group);
     }
     module->groups.n = kept;
+}
+
+void nst_pass_ahead(NstModule *module)
+{
+    bool *going = NST_NEW_ARRAY(module->arena, bool, module->groups.n);
+    const uint32_t *n_writers = count_writers(module);
+    for (uint32_t g = 0; g < module->groups.n;) {
+        bool ahead = may_all_go(module, g, n_writers, going);
+        uint32_t before = 0;
+        for (uint32_t k = 0; k < g && ahead; k++) before += going[k];
+        if (ahead) move_ahead(module, going);
+        g += ahead ? 0 : 1;
+        g -= before;
+    }
 }

@@ -11,27 +11,12 @@ bool nst_is_serial_group(const NstGroup *group)
     return true;
 }
 
-typedef struct ConstVisit {
-    NstModule *module;
-    bool constant;
-} ConstVisit;
-
-static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
-{
-    ConstVisit *v = arg;
-    (void)e;
-    if (node->op == NST_OP_LOAD && nst_module_get(v->module, (NstBuf){node->ref})->role != NST_ROLE_CONST)
-        v->constant = false;
-}
-
 /* True if the column operand is made of constants alone: it is packed once, not in every step. */
 static bool constant_columns(NstModule *module, const NstNest *nest, const NstTileSchedule *schedule)
 {
     NstContraction c;
     if (!nst_nest_contraction_by(module, nest, (uint32_t)schedule->col_axis, &c)) return false;
-    ConstVisit v = {module, true};
-    nst_expr_visit(module->exprs, c.b, visit_load, &v);
-    return v.constant;
+    return nst_module_is_constant(module, c.b);
 }
 
 /* What every step reads again comes from L2 without being asked for, and in the order in which codegen/emit_loop.c turns round,

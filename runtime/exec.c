@@ -1,8 +1,8 @@
 /* exec.c: makes plans ready and runs them. */
 #include "runtime/exec.h"
 
-#include <fenv.h>
 #include <stdlib.h>
+#include "runtime/float_state.h"
 #include "runtime/helpers.h"
 #include "runtime/host_custom.h"
 #include "runtime/structure.h"
@@ -81,7 +81,7 @@ static NstStatus run_kernel(NstRunState *state, const NstPlanStep *step, const N
     nst_barrier_init(launch.args.barrier);
     state->error = (NstErrorSlot){0};
     int wanted = prepared->threads;
-    if (wanted > 1 && !prepared->heavy && nst_pool_defer(exec->pool)) wanted = 1;
+    if (wanted > 1 && nst_pool_defer(exec->pool, prepared->ns)) wanted = 1;
     if (wanted > 1)
         nst_pool_run(exec->pool, wanted, run_part, &launch);
     else
@@ -185,7 +185,7 @@ static void drop_outputs(const NstExec *exec, const NstExecRun *run)
 
 NstStatus nst_exec_run(NstExec *exec, const NstExecRun *run)
 {
-    fenv_t environment;
+    NstFloatState float_state;
     NstRunState *state = take_state(exec);
     if (run->error && run->error_bytes != 0) run->error[0] = '\0';
     for (uint32_t k = 0; k < exec->plan->outputs.n; k++) run->outputs[k].owned = NULL;
@@ -196,10 +196,9 @@ NstStatus nst_exec_run(NstExec *exec, const NstExecRun *run)
             return made;
         }
     }
-    fegetenv(&environment);
-    fesetenv(FE_DFL_ENV); /* denormals kept, rounding to nearest even: what kernels are compiled for */
+    nst_float_state_enter(&float_state);
     NstStatus status = run_bound(state, run);
-    fesetenv(&environment);
+    nst_float_state_leave(&float_state);
     if (status != NST_OK) {
         if (run->error) snprintf(run->error, run->error_bytes, "%s", state->ctx.error);
         drop_outputs(exec, run);
@@ -245,7 +244,7 @@ static NstStatus prepack(NstCtx *ctx, NstExec *exec)
     for (uint32_t b = 0; b < plan->buffers.n; b++)
         if (plan->buffers.at[b].place == NST_PLACE_CONST)
             state->at[b] = (void *)(uintptr_t)plan->constants.at[plan->buffers.at[b].index].data;
-    NstStepState prepared = {nst_pool_threads(exec->pool), false, NULL};
+    NstStepState prepared = {nst_pool_threads(exec->pool), INT64_MAX, NULL};
     for (uint32_t k = 0; k < plan->prepack.n && status == NST_OK; k++) {
         const NstPlanStep *step = &plan->prepack.at[k];
         prepared.threads = plan->kernels.at[step->kernel].parallel ? nst_pool_threads(exec->pool) : 1;

@@ -11,11 +11,13 @@
 #define HUGE_FROM (1 << 22) /* bytes: blocks from here on are aligned to huge pages */
 #define HUGE_PAGE (1 << 21)
 #define MAX_BYTES ((int64_t)1 << 46)
-/* Units of work (NstPlanKernel.work, 1/64 ns) a thread must get so that dealing out pays: 5 us, where fork and join take
- * 0.3 us warm and the other core's caches are cold (design/measurements, "Fork-join": chunks under 5 us). */
-#define WORK_A_THREAD 320000
-/* Units of work of one step for which threads are started at once: 0.2 ms; to start them takes 0.1 ms. */
-#define WORK_TO_START 12800000
+/* Units of NstPlanKernel.work a ns. */
+#define WORK_A_NS 64
+/* Work in ns a thread must get so that dealing out pays: fork and join take 0.3 us warm and the other cores' caches are cold
+ * (design/measurements, "Fork-join": chunks under 5 us).  The second thread pays from less on: with 2 us instead of 10 runs on two
+ * threads take 0.58 (embedding), 0.78 (ocr-cls) of one's time instead of 0.68, 0.88; with 1 us the same (Zen 4, 2026-11). */
+#define NS_A_THREAD 5000
+#define NS_FOR_TWO  2000
 
 void *nst_memory_new(size_t bytes)
 {
@@ -165,6 +167,12 @@ NstStatus nst_run_state_params(NstRunState *state, const NstPlanStep *step, int6
     return NST_OK;
 }
 
+static int64_t threads_worth(int64_t ns)
+{
+    if (ns < NS_FOR_TWO) return 1;
+    return ns < 2 * NS_A_THREAD ? 2 : ns / NS_A_THREAD;
+}
+
 /* Threads and parameters of each kernel step. */
 static NstStatus prepare_steps(NstRunState *state)
 {
@@ -173,13 +181,14 @@ static NstStatus prepare_steps(NstRunState *state)
         const NstPlanStep *step = &exec->plan->steps.at[k];
         if (step->kind != NST_STEP_KERNEL) continue;
         const NstPlanKernel *kernel = &exec->plan->kernels.at[step->kernel];
-        int64_t work = 0, most = nst_pool_threads(exec->pool);
+        int64_t work, ns = INT64_MAX, most = nst_pool_threads(exec->pool);
         if (kernel->work.i != 0 && nst_sizes_known(&exec->sizes, kernel->work, state->state)) {
             NST_TRY(nst_run_state_size(state, kernel->work, kernel->name, &work));
-            if (work / WORK_A_THREAD < most) most = work / WORK_A_THREAD;
+            ns = work / WORK_A_NS;
+            if (most > threads_worth(ns)) most = threads_worth(ns);
         }
         state->step[k].threads = kernel->parallel && most > 1 ? (int)most : 1;
-        state->step[k].heavy = kernel->work.i == 0 || work >= WORK_TO_START;
+        state->step[k].ns = ns;
         NST_TRY(nst_run_state_params(state, step, state->step[k].params));
     }
     return NST_OK;
@@ -239,7 +248,7 @@ static NstStatus prepare(NstRunState *state, const NstExecRun *run)
     const NstTensor *inputs = run->inputs;
     bool same = same_outer(state, run->outer);
     if (same && state->ready && !state->exec->value_defined && same_shapes(state, inputs)) return NST_OK;
-    state->ready = false;
+    state->ready = state->placed = false;
     void *arg[2] = {state, (void *)(uintptr_t)inputs};
     NST_TRY(nst_guard(&state->ctx, prepare_body, arg));
     const NstPlan *plan = state->exec->plan;
@@ -366,6 +375,7 @@ static NstStatus bind_buffers(NstRunState *state, const NstExecRun *run)
     for (uint32_t b = 0; b < plan->buffers.n; b++) {
         const NstPlanBuffer *buffer = &plan->buffers.at[b];
         if (buffer->place == NST_PLACE_INPUT || buffer->place == NST_PLACE_ALIAS) continue;
+        if (state->placed && buffer->place != NST_PLACE_OUTPUT) continue;
         state->at[b] = NULL;
         if (buffer->place == NST_PLACE_CONST)
             state->at[b] = (void *)(uintptr_t)plan->constants.at[buffer->index].data;
@@ -374,6 +384,7 @@ static NstStatus bind_buffers(NstRunState *state, const NstExecRun *run)
         else
             NST_TRY(bind_buffer(state, run, b));
     }
+    state->placed = !exec->value_defined;
     return NST_OK;
 }
 
@@ -398,6 +409,7 @@ NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run)
 static NstStatus refresh(NstRunState *state, const NstExecRun *run)
 {
     NstExec *exec = state->exec;
+    state->placed = false;
     nst_sizes_eval(&exec->sizes, state->sym, state->known, state->value, state->state);
     for (uint32_t b = 0; b < exec->plan->buffers.n; b++) {
         NstPlanPlace place = exec->plan->buffers.at[b].place;

@@ -38,7 +38,7 @@ typedef struct NstBlockMemory {
 
 typedef struct NstStepState {
     int threads;
-    bool heavy; /* worth starting the pool's threads for */
+    int64_t ns; /* on one thread, about; INT64_MAX: not known */
     int64_t *params;
 } NstStepState;
 
@@ -46,6 +46,7 @@ struct NstRunState {
     NstExec *exec;
     NstCtx ctx;
     bool ready;     /* what follows belongs to `shape` */
+    bool placed;    /* `at` of constants and of the arena too */
     int64_t *shape; /* of all inputs */
     int64_t *outer; /* by symbol: what the run around had, where outer_known */
     bool *outer_known;

@@ -83,7 +83,7 @@ static NstStatus host_body(NstCtx *ctx, void *arg)
 
 static NstStatus run_body(NstRunState *state, const NstExecRun *run, uint32_t body, const NstTensor *in, NstTensor *out)
 {
-    char error[NST_ERROR_TEXT] = "";
+    char error[NST_ERROR_TEXT]; /* emptied by the run */
     NstExecRun inner = {.inputs = in,
                         .outputs = out,
                         .cancel = run->cancel,

@@ -30,12 +30,16 @@
 /* Looks between two looks at the clock: some 2 us. */
 #define LOOKS_A_CLOCK 64
 
-/* Small jobs that run on the caller's thread alone before the threads are started for them: at 5 to 200 us each about the
+/* A job of at least so many ns on one thread starts the threads at once: to start them takes 0.1 ms. */
+#define START_NS 200000
+/* Smaller jobs that run on the caller's thread alone before the threads are started for them: at 4 to 200 us each about the
  * time it takes to start them. */
 #define DEFERRED_JOBS 32
+/* Work in ns of jobs close together that the caller does alone before it wakes threads that sleep: to wake them takes 7 us. */
+#define WAKE_NS   30000
 
-#define WANT_BITS     8
-#define WANT_MASK     ((1u << WANT_BITS) - 1)
+#define WANT_BITS 8
+#define WANT_MASK ((1u << WANT_BITS) - 1)
 _Static_assert(NST_POOL_MAX_THREADS <= WANT_MASK, "the number of threads is part of the job word");
 
 typedef struct Worker {
@@ -54,8 +58,10 @@ struct NstPool {
     _Atomic uint32_t joiner_sleeps;
     _Alignas(LINE) _Atomic bool busy;
     _Atomic uint64_t inline_jobs;
-    _Atomic uint32_t deferred;
-    _Atomic bool running; /* threads were started */
+    _Atomic uint32_t deferred;   /* jobs, before threads were started */
+    _Atomic int64_t deferred_ns; /* of jobs close together, while threads sleep */
+    _Atomic int64_t deferred_at; /* the last of them */
+    _Atomic bool running;        /* threads were started */
     /* Written by the thread that holds `busy`. */
     NstWork work;
     void *arg;
@@ -219,10 +225,16 @@ void nst_pool_run(NstPool *pool, int want, NstWork work, void *arg)
     atomic_store_explicit(&pool->busy, false, memory_order_release);
 }
 
-bool nst_pool_defer(NstPool *pool)
+bool nst_pool_defer(NstPool *pool, int64_t ns)
 {
-    if (!pool || atomic_load_explicit(&pool->running, memory_order_relaxed)) return false;
-    return atomic_fetch_add_explicit(&pool->deferred, 1, memory_order_relaxed) < DEFERRED_JOBS;
+    if (!pool) return false;
+    if (!atomic_load_explicit(&pool->running, memory_order_relaxed))
+        return ns < START_NS && atomic_fetch_add_explicit(&pool->deferred, 1, memory_order_relaxed) < DEFERRED_JOBS;
+    if (atomic_load_explicit(&pool->sleepers, memory_order_relaxed) == 0 || ns >= WAKE_NS) return false;
+    int64_t now = nst_os_now_ns();
+    bool alone = now - atomic_exchange_explicit(&pool->deferred_at, now, memory_order_relaxed) > IDLE_SPIN_NS;
+    if (alone) atomic_store_explicit(&pool->deferred_ns, 0, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&pool->deferred_ns, ns, memory_order_relaxed) + ns < WAKE_NS;
 }
 
 int nst_pool_threads(const NstPool *pool)
@@ -249,6 +261,8 @@ NstStatus nst_pool_new(int threads, NstPool **pool)
     atomic_init(&made->busy, false);
     atomic_init(&made->inline_jobs, 0);
     atomic_init(&made->deferred, 0);
+    atomic_init(&made->deferred_ns, 0);
+    atomic_init(&made->deferred_at, 0);
     atomic_init(&made->running, false);
     made->threads = threads;
     made->started = 0;

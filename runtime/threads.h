@@ -33,9 +33,9 @@ int nst_pool_threads(const NstPool *pool);
  * Threads: any thread may call it at any time; work must not call it on the same pool and wait for others. */
 void nst_pool_run(NstPool *pool, int want, NstWork work, void *arg);
 
-/* True while the threads do not run yet and a job that is small should not start them: for the first few such jobs.  A
- * process that does little then never pays for threads; one that goes on gets them. */
-bool nst_pool_defer(NstPool *pool);
+/* True if a job of about `ns` on one thread is too small to start the pool's threads for, or to wake them: for the first few
+ * such jobs.  A process that does little now and then never pays for threads; one that goes on gets them. */
+bool nst_pool_defer(NstPool *pool, int64_t ns);
 
 /* Jobs that found the pool busy and ran on the caller's thread alone. */
 uint64_t nst_pool_inline_jobs(const NstPool *pool);

@@ -45,6 +45,17 @@ Test(ahead, weights_that_are_computed)
           1, 2); /* a scan carries state: it stays */
 }
 
+/* A stored concat has a nest a piece: all of them go, or none. */
+Test(ahead, weights_in_pieces)
+{
+    check("graph g(x: f32[4, 24]) {\n  %a = const f32[16, 40] seed 1\n  %b = const f32[8, 40] seed 2\n"
+          "  %w = concat axis 0 %a, %b\n  %c = contract \"ik,kj->ij\" %x, %w\n  return c = %c\n}\n",
+          2, 1);
+    check("graph g(x: f32[4, 24], y: f32[8, 40]) {\n  %a = const f32[16, 40] seed 1\n"
+          "  %w = concat axis 0 %a, %y\n  %c = contract \"ik,kj->ij\" %x, %w\n  return c = %c\n}\n",
+          0, 3);
+}
+
 Test(ahead, results_inputs_and_what_may_fail_stay)
 {
     check("graph g(x: f32[4]) {\n  %q = const f32[4] seed 1\n  %e = map \"exp(a)\" %q\n  %y = map \"a + b\" %x, %q\n"

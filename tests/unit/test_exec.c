@@ -431,7 +431,8 @@ Test(exec, prepack_steps_run_once)
 
 static int32_t add_denormals(const NstKernelArgs *args)
 {
-    volatile float tiny = 1e-39f;
+    volatile float tiny = 1e-39f, third = 3;
+    third = 1 / third; /* inexact */
     *(float *)args->buffers[0] = fegetround() == FE_TONEAREST ? tiny + tiny : NAN;
     return 0;
 }
@@ -442,13 +443,20 @@ Test(exec, floating_point_state_is_ours_inside_and_the_callers_after)
     nst_test_port(plan, true, "y", y);
     nst_test_step(plan, nst_test_kernel(plan, "tiny", false), (uint32_t[]){y, UINT32_MAX}, NULL);
     NstExec *exec = make_exec((NstKernelFn[]){add_denormals});
-    fesetround(FE_UPWARD);
-    NstTensor out = {0};
-    cr_assert_eq(run(exec, NULL, &out), NST_OK);
-    cr_assert_eq(fegetround(), FE_UPWARD);
-    fesetround(FE_TONEAREST);
-    cr_assert_eq(*(float *)out.data, 2e-39f);
-    nst_tensor_release(&out);
+    static const int round[] = {FE_UPWARD, FE_TONEAREST}, raised[] = {0, FE_DIVBYZERO};
+    for (int k = 0; k < 4; k++) {
+        fesetround(round[k / 2]);
+        feclearexcept(FE_ALL_EXCEPT);
+        feraiseexcept(raised[k % 2]);
+        NstTensor out = {0};
+        cr_assert_eq(run(exec, NULL, &out), NST_OK);
+        cr_expect_eq(fegetround(), round[k / 2]);
+        cr_expect_eq(fetestexcept(FE_ALL_EXCEPT), raised[k % 2], "the kernel's flags are not the caller's");
+        fesetround(FE_TONEAREST);
+        cr_assert_eq(*(float *)out.data, 2e-39f);
+        nst_tensor_release(&out);
+    }
+    feclearexcept(FE_ALL_EXCEPT);
     nst_exec_free(exec);
 }
 

@@ -130,15 +130,41 @@ Test(threads, more_than_the_pool_has_is_cut)
     nst_pool_free(one);
 }
 
+/* After this the workers sleep: they do after 0.25 ms. */
+static void let_workers_sleep(void)
+{
+    int64_t until = nst_os_now_ns() + 3000000;
+    while (nst_os_now_ns() < until) continue;
+}
+
 Test(threads, sleeping_workers_wake)
 {
     for (int round = 0; round < 5; round++) {
         Tally tally = {0};
         nst_pool_run(pool, 4, count, &tally);
         cr_assert_eq(tally.calls, 4);
-        int64_t until = nst_os_now_ns() + 3000000; /* they sleep after 0.25 ms */
-        while (nst_os_now_ns() < until) continue;
+        let_workers_sleep();
     }
+}
+
+Test(threads, small_jobs_neither_start_nor_wake_the_threads)
+{
+    Tally tally = {0};
+    cr_assert(!nst_pool_defer(NULL, 1));
+    cr_assert(!nst_pool_defer(pool, 1000000));
+    for (int k = 0; k < 32; k++) cr_assert(nst_pool_defer(pool, 10000));
+    cr_assert(!nst_pool_defer(pool, 10000));
+    nst_pool_run(pool, 4, count, &tally);
+    for (int round = 0; round < 5; round++) { /* small jobs now and then */
+        let_workers_sleep();
+        while (!nst_pool_defer(pool, 0)) sched_yield(); /* on a busy machine they take longer to */
+        cr_assert(nst_pool_defer(pool, 10000));
+        cr_assert(nst_pool_defer(pool, 10000));
+        cr_assert(!nst_pool_defer(pool, 1000000));
+    }
+    int jobs = 0; /* close together: three, but this thread may lose its processor between them */
+    while (nst_pool_defer(pool, 10000) && jobs < 10000) jobs++;
+    cr_assert_lt(jobs, 10000);
 }
 
 static void nested(void *arg, int thread, int threads)
