@@ -58,6 +58,8 @@ NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
 /* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
 void nst_pass_reciprocal(NstModule *module);
+/* Sums and sums of squared distances of rows in one pass; approximate (moments.c states the tolerance). */
+void nst_pass_moments(NstModule *module);
 
 /* A group's kernel: ARG k + 1 is module buffer arg[k], parameter k is size[k].  A group that is a step has none. */
 typedef struct NstScheduled {

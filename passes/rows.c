@@ -48,30 +48,9 @@ NstBlock *nst_rows_open_jam(Rows *r, NstBlock *block, NstDim *row)
     if (r->jam->rows > 1)
         block = nst_writer_loop(r->w, block, "row", nst_rows_const(r, 0), nst_rows_const(r, r->jam->rows), 1,
                                 NST_FOR_UNROLL, 0, row);
-    nst_writer_bind(r->w, r->jam->which, nst_dim_add_const(r->dims, *row, r->jam->offset));
+    nst_writer_bind(r->w, r->jam->which, nst_dim_add(r->dims, *row, r->jam->offset));
     bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, *row));
     return block;
-}
-
-void nst_rows_fetch_ahead(Rows *r, NstBlock *block, NstDim row)
-{
-    NstTouched t;
-    if (!r->fetch_ahead || r->nest->n_lets) return; /* a gathered place is not known ahead */
-    nst_touched(r->w->module, r->nest, &t);
-    NstDim ahead = nst_dim_add_const(r->dims, nst_dim_add(r->dims, r->jam->first, row), r->jam->total);
-    bind_nest_row(r, ahead);
-    for (uint32_t k = 0; k < t.address.n; k++) {
-        bool moves = false;
-        for (uint32_t a = 0; a < r->n_common; a++)
-            moves = moves || nst_dim_uses(r->dims, t.address.at[k], r->nest->axis[a].var);
-        if (t.stored.at[k] || !moves) continue;
-        NstDim *index = NST_NEW_ARRAY(r->w->kernel->arena, NstDim, 1);
-        *index = nst_writer_dim(r->w, t.address.at[k]);
-        NstBuf buffer = nst_writer_buffer(r->w, t.buffer.at[k]);
-        if (nst_kernel_buffer(r->w->kernel, buffer)->space == NST_SPACE_ARG)
-            nst_block_add(r->w->kernel, block, nst_stmt_prefetch(r->w->kernel, buffer, index, 1, 1, false));
-    }
-    bind_nest_row(r, nst_dim_add(r->dims, r->jam->first, row));
 }
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
@@ -127,7 +106,6 @@ static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end, int6
     block = nst_rows_open_jam(r, block, &row);
     block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
-    nst_rows_fetch_ahead(r, block, row);
     write_point(r, block);
 }
 
@@ -257,21 +235,27 @@ static void put_longest_first(Rows *r)
     nest->axis[r->n_common] = first;
 }
 
-static void write_map(Rows *r, NstBlock *block)
+/* Chooses how the vectors of a map run. */
+static void begin_map(Rows *r)
 {
     r->join = cost_of(r) > UNROLL_COST;
     int side_by_side = r->join && r->w->module->target->vector_registers < 32 ? UNROLL / 2 : UNROLL;
     r->unroll = nst_rows_jammed(r) < side_by_side ? side_by_side / (int)nst_rows_jammed(r) : 1;
-    if (r->nest->n_axes == r->n_common) {
-        write_point(r, block);
-        return;
-    }
+    if (r->nest->n_axes == r->n_common) return;
     if (r->parallel && r->nest->n_axes > r->n_common + 2) put_longest_first(r);
     nst_rows_turn_order(r);
     r->stages = nst_rows_stages(r);
     if (r->stages && r->w->module->target->vector_registers >= 32) r->unroll = STAGE_UNROLL;
     while (r->join && r->unroll * r->lanes > MAX_LANES) r->unroll /= 2;
-    write_axis(r, block, r->n_common);
+}
+
+static void write_map(Rows *r, NstBlock *block)
+{
+    begin_map(r);
+    if (r->nest->n_axes == r->n_common)
+        write_point(r, block);
+    else
+        write_axis(r, block, r->n_common);
 }
 
 /* --- nests and groups ---------------------------------------------------------------------------------------- */
@@ -404,82 +388,189 @@ bool nst_is_row_group(const NstGroup *group)
 enum { MAX_JAM = 2, L1_SHARE_NUMERATOR = 3, L1_SHARE_DENOMINATOR = 4 };
 /* Fewer rows than this are better dealt to the threads singly. */
 enum { ROWS_TO_JAM = 16 };
-
-/* Bytes of one row of what the group reads; what no common axis moves counts once for all rows, so not here. */
-static int64_t row_bytes(NstModule *module, const NstGroup *group)
-{
-    NstBufList list = {0};
-    for (uint32_t k = 0; k < group->items.n; k++) nst_nest_reads(module, group->items.at[k].nest, &list);
-    int64_t total = 0;
-    for (uint32_t k = 0; k < list.n; k++) {
-        const NstBuffer *b = &nst_module_get(module, list.at[k])->buffer;
-        int64_t bytes = nst_dtype_info(b->dtype)->bytes, lo, hi;
-        bool moves = false;
-        for (int d = 0; d < b->rank; d++) {
-            nst_dim_bounds(module->dims, b->shape[d], &lo, &hi);
-            if (hi > (1 << 20)) hi = 1 << 10; /* unknown: a middling row */
-            if (d < (int)group->n_axes)
-                moves = moves || hi > 1;
-            else
-                bytes *= hi > 0 ? hi : 1;
-        }
-        if (moves && total < INT64_MAX - bytes) total += bytes;
-    }
-    return total;
-}
-
-static int64_t rows_side_by_side(NstModule *module, const NstGroup *group, NstDim rows)
-{
-    int64_t lo, hi, n = MAX_JAM, bytes = row_bytes(module, group);
-    nst_dim_bounds(module->dims, rows, &lo, &hi);
-    for (uint32_t k = 0; k < group->items.n; k++)
-        if (group->items.at[k].nest->n_lets) return 1; /* they are bound once for all */
-    if (hi < ROWS_TO_JAM) return 1;
-    while (n > 1 && n * bytes > module->target->l1_bytes / L1_SHARE_DENOMINATOR * L1_SHARE_NUMERATOR) n /= 2;
-    return module->target->vector_registers < 32 && n > 2 ? 2 : n;
-}
-
 /* Blocks of rows side by side that take turns, member by member: while one waits for the end of its reduction, the next has
  * work (layer norm of 64 rows of 768 in L2: 3.04 us, in two blocks 2.81; more blocks, and rows that fill L1, gain nothing;
  * 2026-11, Zen 5). */
 enum { BLOCKS_IN_TURN = 2 };
+/* Rows whose last maps share what all rows read, column block by column block, at most; iterations that must be left for the
+ * threads; and the part of L1 that a block of what they share takes (layer norm of 32 rows of 4,096 with 32 KB of weights: 23.3
+ * us row by row, 20.3 two side by side, 17.4 so; in C, blocks of 256 to 1,024 columns 16.9 to 16.6; 2026-11, Zen 4). */
+enum { SHARING_ROWS = 8, SHARING_ITERATIONS = 4, SHARED_PART_OF_L1 = 8 };
 
-static int64_t rows_an_iteration(NstModule *module, const NstGroup *group, NstDim rows, int64_t n)
+/* How the rows of a group are taken. */
+typedef struct RowPlan {
+    int64_t side_by_side;
+    int64_t total;   /* rows of an iteration */
+    int64_t columns; /* their last maps run in blocks of so many columns, row after row; 0: each whole */
+} RowPlan;
+
+/* Bytes that one row reads, each buffer once: what moves with the rows, and what is the same for all. */
+typedef struct RowBytes {
+    NstModule *module;
+    const NstNest *nest;
+    uint32_t n_common;
+    NstBufList seen;
+    int64_t moving, same;
+} RowBytes;
+
+static bool index_uses(const RowBytes *v, const NstExprNode *load, NstAxis axis)
 {
-    int64_t lo, hi, total = n * BLOCKS_IN_TURN;
-    nst_dim_bounds(module->dims, rows, &lo, &hi);
-    bool fits =
-        total * row_bytes(module, group) <= module->target->l1_bytes / L1_SHARE_DENOMINATOR * L1_SHARE_NUMERATOR;
-    return n == MAX_JAM && hi >= BLOCKS_IN_TURN * ROWS_TO_JAM && fits ? total : n;
+    for (uint32_t d = 0; d < load->n_index; d++)
+        if (nst_dim_uses(v->module->dims, load->index[d], axis.var)) return true;
+    return false;
 }
 
-/* Rows first .. last - 1, `total` (which divides their number) an iteration, in blocks of `n` side by side. */
-static NstStatus write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, NstDim first, NstDim last, int64_t n,
-                            int64_t total)
+static void count_bytes(void *arg, NstExpr e, const NstExprNode *node)
+{
+    RowBytes *v = arg;
+    bool moves = false;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    for (uint32_t k = 0; k < v->seen.n; k++)
+        if (v->seen.at[k].i == node->ref) return;
+    nst_vec_push(v->module->arena, &v->seen, (NstBuf){node->ref});
+    int64_t bytes = nst_dtype_info(node->type)->bytes, lo, hi;
+    for (uint32_t k = 0; k < v->nest->n_axes + v->nest->n_reduce; k++) {
+        NstAxis axis = k < v->nest->n_axes ? v->nest->axis[k] : v->nest->reduce[k - v->nest->n_axes];
+        if (!index_uses(v, node, axis)) continue;
+        nst_dim_bounds(v->module->dims, axis.extent, &lo, &hi);
+        if (k < v->n_common)
+            moves = moves || hi > 1;
+        else if (hi > 0 && bytes < INT64_MAX >> 21)
+            bytes *= hi > (1 << 20) ? 1 << 10 : hi; /* unknown: a middling row */
+    }
+    *(moves ? &v->moving : &v->same) += bytes;
+}
+
+static RowBytes row_bytes(NstModule *module, const NstGroup *group)
+{
+    RowBytes v = {.module = module, .n_common = group->n_axes};
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        v.nest = group->items.at[k].nest;
+        for (uint32_t s = 0; s < v.nest->n_states; s++)
+            nst_expr_visit(module->exprs, v.nest->state[s].step, count_bytes, &v);
+        for (uint32_t o = 0; o < v.nest->n_outs; o++)
+            nst_expr_visit(module->exprs, v.nest->out[o].value, count_bytes, &v);
+    }
+    return v;
+}
+
+/* True if the last member is a map along one axis that can be cut anywhere, and no local is as long as a row. */
+static bool ends_in_map(NstWriter *w, const NstGroup *group)
+{
+    NstDim at;
+    const NstNest *last = group->items.at[group->items.n - 1].nest;
+    for (uint32_t k = 0; k < group->locals.n; k++)
+        if (nst_module_get(w->module, group->locals.at[k])->buffer.rank > (int)group->n_axes) return false;
+    if (group->items.n < 2 || last->n_states || last->store_guard.i || last->check.i) return false;
+    const NstNest *flat = nst_flat_nest(w, last, group->n_axes);
+    return flat->n_axes == group->n_axes + 1 && !nst_breaks(w, flat, group->n_axes, group->n_axes, &at, 1);
+}
+
+static RowPlan plan_rows(NstWriter *w, const NstGroup *group, NstDim rows)
 {
     NstModule *module = w->module;
-    NstDims *dims = module->dims;
-    NstDim row, zero = nst_dim_const(dims, 0);
-    NstBlock *block = nst_writer_loop(w, &w->kernel->body, "rows", first, last, total, NST_FOR_PARALLEL, 0, &row);
-    NstSym which = nst_dims_new_sym(dims, NST_SYM_INDEX, "row", 0, total - 1);
+    int64_t lo, hi, l1 = module->target->l1_bytes, share = l1 / L1_SHARE_DENOMINATOR * L1_SHARE_NUMERATOR;
+    RowPlan one = {1, 1, 0}, plan = {MAX_JAM, MAX_JAM, 0};
+    RowBytes bytes = row_bytes(module, group);
+    nst_dim_bounds(module->dims, rows, &lo, &hi);
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (group->items.at[k].nest->n_lets) return one; /* they are bound once for all */
+    if (hi < ROWS_TO_JAM) return one;
+    int64_t sharing = SHARING_ROWS;
+    while (sharing > 1 && hi / sharing < SHARING_ITERATIONS) sharing /= 2;
+    if (plan.side_by_side * bytes.moving + bytes.same > l1 && bytes.same > l1 / 4 && sharing > 1 &&
+        ends_in_map(w, group)) {
+        NstDim width = group->items.at[group->items.n - 1].nest->axis[group->n_axes].extent;
+        int64_t columns, unused;
+        nst_dim_bounds(module->dims, width, &unused, &columns);
+        if (columns < INT64_MAX / l1) columns = columns * (l1 / SHARED_PART_OF_L1) / bytes.same / 64 * 64;
+        return (RowPlan){1, sharing, columns > 64 ? columns : 64};
+    }
+    if (plan.side_by_side * bytes.moving > share) return one;
+    if (hi >= BLOCKS_IN_TURN * ROWS_TO_JAM && plan.total * BLOCKS_IN_TURN * bytes.moving <= share)
+        plan.total *= BLOCKS_IN_TURN;
+    return plan;
+}
+
+/* Scratch for the locals of `total` rows. */
+static void open_locals(NstWriter *w, NstBlock *block, const NstGroup *group, int64_t total)
+{
+    NstDims *dims = w->module->dims;
     for (uint32_t k = 0; k < group->locals.n; k++) {
         NstBuf local = group->locals.at[k];
-        const NstBuffer *from = &nst_module_get(module, local)->buffer;
+        const NstBuffer *from = &nst_module_get(w->module, local)->buffer;
         NstDim size = nst_dim_const(dims, total);
         for (int d = (int)group->n_axes; d < from->rank; d++) size = nst_dim_mul(dims, size, from->shape[d]);
         w->kernel_buffer.at[local.i] =
             nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, 1, &size);
         nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, w->kernel_buffer.at[local.i]));
     }
-    nst_writer_bind(w, which, zero);
+}
+
+/* Member k of the group as a nest over the rows of jam. */
+static Rows open_member(NstCtx *ctx, NstWriter *w, const NstJam *jam, uint32_t k)
+{
+    const NstGroup *group = jam->group;
+    NstNest *flat = nst_flat_nest(w, group->items.at[k].nest, group->n_axes);
+    bind_row(w, group, jam->first);
+    separate_locals(w, flat, jam);
+    return (Rows){.ctx = ctx, .w = w, .dims = w->module->dims, .nest = flat, .n_common = group->n_axes, .jam = jam};
+}
+
+/* Columns lo .. hi - 1 of the last map for each row of an iteration. */
+static void write_shared_columns(NstCtx *ctx, NstWriter *w, NstBlock *block, NstJam jam, NstDim row, NstDim total,
+                                 NstDim lo, NstDim hi)
+{
+    NstDims *dims = w->module->dims;
+    block = nst_writer_loop(w, block, "row", nst_dim_const(dims, 0), total, 1, NST_FOR_SERIAL, 0, &jam.offset);
+    jam.first = nst_dim_add(dims, row, jam.offset);
+    Rows r = open_member(ctx, w, &jam, jam.group->items.n - 1);
+    r.lanes = lanes_of(w->module, r.nest);
+    begin_map(&r);
+    nst_rows_run(&r, block, lo, hi);
+}
+
+/* An iteration of rows one by one, whose last maps run in blocks of columns, so that what all rows read comes from L1. */
+static void write_sharing_rows(NstCtx *ctx, NstWriter *w, NstBlock *block, const RowPlan *plan, NstJam jam, NstDim row)
+{
+    NstDims *dims = w->module->dims;
+    NstDim zero = nst_dim_const(dims, 0), total = nst_dim_const(dims, plan->total), c;
+    NstBlock *body = nst_writer_loop(w, block, "row", zero, total, 1, NST_FOR_SERIAL, 0, &jam.offset);
+    jam.first = nst_dim_add(dims, row, jam.offset);
+    for (uint32_t k = 0; k + 1 < jam.group->items.n; k++) {
+        Rows r = open_member(ctx, w, &jam, k);
+        write_nest(&r, body);
+    }
+    NstDim width = nst_writer_dim(w, jam.group->items.at[jam.group->items.n - 1].nest->axis[jam.group->n_axes].extent);
+    NstDim columns = nst_dim_const(dims, plan->columns), whole = nst_dim_floordiv(dims, width, columns);
+    body = nst_writer_loop(w, block, "c", zero, whole, 1, NST_FOR_SERIAL, 0, &c);
+    NstDim lo = nst_dim_mul(dims, c, columns), done = nst_dim_mul(dims, whole, columns);
+    write_shared_columns(ctx, w, body, jam, row, total, lo, nst_dim_add(dims, lo, columns));
+    int64_t rest;
+    if (!nst_dim_is_const(dims, nst_dim_sub(dims, width, done), &rest) || rest > 0)
+        write_shared_columns(ctx, w, block, jam, row, total, done, width);
+}
+
+/* Rows first .. last - 1, in iterations of plan->total (which divides their number). */
+static NstStatus write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, NstDim first, NstDim last,
+                            const RowPlan *plan)
+{
+    NstDims *dims = w->module->dims;
+    NstDim row;
+    NstBlock *block = nst_writer_loop(w, &w->kernel->body, "rows", first, last, plan->total, NST_FOR_PARALLEL, 0, &row);
+    NstSym which = nst_dims_new_sym(dims, NST_SYM_INDEX, "row", 0, plan->total - 1);
+    open_locals(w, block, group, plan->total);
+    nst_writer_bind(w, which, nst_dim_const(dims, 0));
+    if (plan->columns) {
+        write_sharing_rows(ctx, w, block, plan, (NstJam){.rows = 1, .group = group, .which = which}, row);
+        return NST_OK;
+    }
     for (uint32_t k = 0; k < group->items.n; k++) {
-        for (int64_t offset = 0; offset < total; offset += n) {
-            NstJam jam = {n, offset, total, nst_dim_add_const(dims, row, offset), group, which};
-            NstNest *flat = nst_flat_nest(w, group->items.at[k].nest, group->n_axes);
-            bind_row(w, group, jam.first);
-            separate_locals(w, flat, &jam);
-            Rows r = {.ctx = ctx, .w = w, .dims = dims, .nest = flat, .n_common = group->n_axes, .jam = &jam};
-            r.fetch_ahead = k == 1;
+        for (int64_t offset = 0; offset < plan->total; offset += plan->side_by_side) {
+            NstJam jam = {plan->side_by_side, nst_dim_const(dims, offset), nst_dim_add_const(dims, row, offset), group,
+                          which};
+            Rows r = open_member(ctx, w, &jam, k);
             write_nest(&r, block);
         }
     }
@@ -492,12 +583,12 @@ static NstStatus write_common(NstCtx *ctx, NstWriter *w, const NstGroup *group)
     NstDim rows = nst_dim_const(dims, 1), zero = nst_dim_const(dims, 0);
     for (uint32_t k = 0; k < group->n_axes; k++)
         rows = nst_dim_mul(dims, rows, nst_writer_dim(w, group->axis[k].extent));
-    int64_t n = rows_side_by_side(w->module, group, rows), known;
-    int64_t total = rows_an_iteration(w->module, group, rows, n);
+    RowPlan plan = plan_rows(w, group, rows);
+    int64_t total = plan.total, known;
     NstDim whole = nst_dim_mul_const(dims, nst_dim_floordiv(dims, rows, nst_dim_const(dims, total)), total);
-    NST_TRY(write_rows(ctx, w, group, zero, whole, n, total));
+    NST_TRY(write_rows(ctx, w, group, zero, whole, &plan));
     if (total == 1 || (nst_dim_is_const(dims, nst_dim_sub(dims, rows, whole), &known) && known == 0)) return NST_OK;
-    return write_rows(ctx, w, group, whole, rows, 1, 1);
+    return write_rows(ctx, w, group, whole, rows, &(RowPlan){1, 1, 0});
 }
 
 /* An output of more than this many times L2 is stored past the caches by maps: what reads it finds little of it there, and

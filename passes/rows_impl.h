@@ -9,10 +9,11 @@ enum { NST_ROWS_MAX_BREAKS = 6, NST_ROWS_MAX_STAGES = 8 };
 /* Rows done side by side: everything that one row does is done for each of them in turn, vector by vector, so that what they
  * share is loaded once and the latency of one hides behind the others. */
 typedef struct NstJam {
-    int64_t rows, offset, total; /* rows offset .. offset + rows - 1 of the `total` ones of an iteration */
-    NstDim first;                /* number of row `offset` */
-    const NstGroup *group;       /* whose common axes number the rows */
-    NstSym which;                /* in flat addresses of locals: which of the rows */
+    int64_t rows;          /* side by side */
+    NstDim offset;         /* of the first among the rows of an iteration */
+    NstDim first;          /* its number */
+    const NstGroup *group; /* whose common axes number the rows */
+    NstSym which;          /* in flat addresses of locals: which of the rows of an iteration */
 } NstJam;
 
 /* A map's value in pieces. */
@@ -35,7 +36,6 @@ typedef struct Rows {
     bool parallel;     /* the next outer loop may be parallel */
     uint32_t next_let; /* index-lets up to here are bound */
     const NstJam *jam; /* rows done side by side; NULL: the common axes are bound */
-    bool fetch_ahead;  /* this nest prefetches the next rows of what it reads */
     NstStages *stages; /* NULL: the map is one piece */
 } Rows;
 
@@ -51,9 +51,6 @@ static inline int64_t nst_rows_jammed(const Rows *r)
 
 /* Opens the unrolled loop over the rows done side by side and binds their axes; *row is which of them. */
 NstBlock *nst_rows_open_jam(Rows *r, NstBlock *block, NstDim *row);
-/* Prefetches what the vector at hand reads, the rows side by side further on: while one block of rows is computed with, the
- * next one comes from L2. */
-void nst_rows_fetch_ahead(Rows *r, NstBlock *block, NstDim row);
 
 /* The last axis from begin to end in vectors: several side by side, single ones, a masked rest. */
 void nst_rows_run(Rows *r, NstBlock *block, NstDim begin, NstDim end);

@@ -78,7 +78,6 @@ static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim 
     block = nst_writer_loop(r->w, block, "l", nst_rows_const(r, 0), count, 1, NST_FOR_VECTOR, l->width, &lane);
     element = nst_dim_add(dims, from, lane);
     nst_writer_bind(r->w, axis.var, element);
-    if (!masked) nst_rows_fetch_ahead(r, block, l->row);
     bind_states(r, l, j, lane);
     for (uint32_t k = 0; k < r->nest->n_states; k++) value[k] = nst_writer_expr(r->w, r->nest->state[k].step);
     store_states(r, block, l, j, lane, value);

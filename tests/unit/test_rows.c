@@ -25,6 +25,15 @@ static const RowsCase cases[] = {
      "  %t = reduce \"a + b\" axes [1] keep %q : f32[67, 1]\n"
      "  %y = map \"a / sqrt(b + 0.5) * c\" %d, %t, %g : f32[67, m]\n  return out = %y\n}\n",
      {"m=40", "m=1"}},
+    /* rows of more than L1 that share weights of as much: the last map column block by column block, and what is left over */
+    {"graph t(x: f32[n, m], g: f32[1, m], o: f32[1, m]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[n, 1]\n"
+     "  %d = map \"a - b / 40\" %x, %s : f32[n, m]\n  %q = map \"a * a\" %d : f32[n, m]\n"
+     "  %t = reduce \"a + b\" axes [1] keep %q : f32[n, 1]\n"
+     "  %y = map \"a / sqrt(b + 0.5) * c + d\" %d, %t, %g, %o : f32[n, m]\n  return out = %y\n}\n",
+     {"n=37 m=4100", "n=3 m=20"}},
+    {"graph t(x: f32[37, 4100], g: f32[1, 4100], o: f32[1, 4100]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[37, 1]\n"
+     "  %y = map \"(a - b) * c + d\" %x, %s, %g, %o : f32[37, 4100]\n  return out = %y\n}\n",
+     {"", ""}},
     /* in pieces, over strips and in turned blocks; a tree of functions, a piece that two others use */
     {"graph t(x: f32[n, m], w: f32[n, 1], b: f32[1, m]) {\n"
      "  %a = map \"exp(max(a * b + 0.5, -3)) * 0.25\" %x, %w : f32[n, m]\n"
