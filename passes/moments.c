@@ -5,8 +5,9 @@
  * one nest with both  a = sum (x - k)  and  b = sum (x - k)^2;  s = a + n k,  and  t = b - d (2 a - n d)  with d = m - k, which
  * becomes a map of one value a row.
  * Approximate.  What cancels in t is at most the square of what lies between pivot and mean: with p elements in the pivot, at most
- * n / p times t (Cauchy-Schwarz), so t keeps a relative error of about n / p roundings where all p are outliers, and of a few
- * where they are not.  A row that is not finite gives NaN as before. */
+ * n / p times t (Cauchy-Schwarz), so t is off by up to about n / p times the roundings of a sum where all p are outliers, and
+ * by as little as in two passes where they are not.  A row that is not finite gives NaN as before; one with elements within a factor n of the largest
+ * float may overflow where sum x does not. */
 #include "passes/pass.h"
 
 #include <math.h>
@@ -44,7 +45,8 @@ static NstExpr summand(const Moments *m, const NstNest *nest)
     if (!nest || nest->n_states != 1 || !nest->n_reduce || nest->n_lets || nest->guard.i || nest->store_guard.i ||
         nest->check.i || !nst_dtype_is_float(nest->state[0].dtype))
         return none;
-    const NstExprNode *merge = nst_expr(m->exprs, nest->state[0].merge), *step = nst_expr(m->exprs, nest->state[0].step);
+    const NstExprNode *merge = nst_expr(m->exprs, nest->state[0].merge),
+                      *step = nst_expr(m->exprs, nest->state[0].step);
     const NstExprNode *start = nst_expr(m->exprs, nest->state[0].identity);
     if (merge->op != NST_OP_ADD || start->op != NST_OP_CONST || start->imm.f != 0) return none;
     if (step->op == NST_OP_ADD && is_arg(m, step->arg[0], 0)) return step->arg[1];
@@ -93,7 +95,8 @@ static bool matches(Moments *m)
     if (node.op != NST_OP_SUB || !moves(m, m->x, m->sum)) return false;
     for (int side = 0; side < 2; side++) {
         m->value = node.arg[1 - side];
-        if (!moves(m, m->value, m->squares) && in_axes_of(m, node.arg[side], m->squares, m->sum).i == m->x.i) return true;
+        if (!moves(m, m->value, m->squares) && in_axes_of(m, node.arg[side], m->squares, m->sum).i == m->x.i)
+            return true;
     }
     return false;
 }
@@ -157,8 +160,7 @@ static NstNestOut *outs_with(Moments *m, const NstNest *nest, NstExpr sum, uint3
 {
     NstNestOut *out = NST_NEW_ARRAY(m->module->arena, NstNestOut, nest->n_outs + more);
     memcpy(out, nest->out, nest->n_outs * sizeof *out);
-    for (uint32_t k = 0; k < nest->n_outs; k++)
-        out[k].value = nst_expr_subst_args(m->exprs, out[k].value, &sum, 1);
+    for (uint32_t k = 0; k < nest->n_outs; k++) out[k].value = nst_expr_subst_args(m->exprs, out[k].value, &sum, 1);
     return out;
 }
 

@@ -31,7 +31,8 @@ static const RowsCase cases[] = {
      "  %t = reduce \"a + b\" axes [1] keep %q : f32[n, 1]\n"
      "  %y = map \"a / sqrt(b + 0.5) * c + d\" %d, %t, %g, %o : f32[n, m]\n  return out = %y\n}\n",
      {"n=37 m=4100", "n=3 m=20"}},
-    {"graph t(x: f32[37, 4100], g: f32[1, 4100], o: f32[1, 4100]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[37, 1]\n"
+    {"graph t(x: f32[37, 4100], g: f32[1, 4100], o: f32[1, 4100]) {\n  %s = reduce \"a + b\" axes [1] keep %x : "
+     "f32[37, 1]\n"
      "  %y = map \"(a - b) * c + d\" %x, %s, %g, %o : f32[37, 4100]\n  return out = %y\n}\n",
      {"", ""}},
     /* in pieces, over strips and in turned blocks; a tree of functions, a piece that two others use */
