@@ -1,12 +1,17 @@
 /* int_dot.c: see int_dot.h.
  *
+ * A contraction without conditions becomes words of four bytes and sums of rows and columns; one with conditions (the padding of a
+ * window), where those sums would differ from place to place, becomes pairs of 16-bit differences, which need none.
+ *
  * For vectors the row operand is brought to u8 and the column operand to s8 by adding or subtracting 128 to values and zero
  * points alike.
  * Source: (a - za)(b - zb) = ab - zb a - za b + za zb, summed over k, in arithmetic modulo 2^32. */
 #include "passes/int_dot.h"
 
-/* Elements of k in one word. */
-enum { WORD = 4 };
+/* Elements of k in one word: bytes, and differences of 16 bits. */
+enum { WORD = 4, PAIR = 2 };
+/* Fewer elements of k than this do not repay widening the rows. */
+enum { LEAST_PAIRED = 4 };
 
 /* One operand: value(k) - zero, 8 bits wide. */
 typedef struct Operand {
@@ -48,6 +53,27 @@ static bool converts_byte(IntDot *d, NstExpr e, Operand *operand)
     return operand->dtype == NST_U8 || operand->dtype == NST_I8;
 }
 
+static bool all_zero(const NstModuleConst *c)
+{
+    const unsigned char *byte = c->data;
+    if (!byte) return c->splat.i == 0;
+    for (size_t k = 0; k < c->bytes; k++)
+        if (byte[k]) return false;
+    return true;
+}
+
+/* True if e is 0 whatever it reads. */
+static bool is_known_zero(IntDot *d, NstExpr e)
+{
+    const NstExprNode node = *nst_expr(d->exprs, e);
+    if (node.op == NST_OP_CONST) return node.imm.i == 0;
+    if (node.op == NST_OP_CONVERT) return is_known_zero(d, node.arg[0]);
+    if (node.op != NST_OP_LOAD) return false;
+    const NstModuleBuffer *buffer = nst_module_get(d->module, (NstBuf){node.ref});
+    return buffer->role == NST_ROLE_CONST && !nst_dtype_is_float(buffer->buffer.dtype) &&
+           all_zero(&d->module->consts.at[buffer->index]);
+}
+
 /* e = convert<i32>(byte) or convert<i32>(byte) - zero, zero the same for all k. */
 static bool read_operand(IntDot *d, NstExpr e, Operand *operand)
 {
@@ -59,6 +85,7 @@ static bool read_operand(IntDot *d, NstExpr e, Operand *operand)
         operand->zero = node.arg[1];
         for (uint32_t k = 0; k < d->nest->n_reduce; k++)
             if (nst_expr_uses_sym(d->exprs, operand->zero, d->nest->reduce[k].var)) return false;
+        if (is_known_zero(d, operand->zero)) operand->zero = (NstExpr){0};
     }
     operand->constant = nst_module_is_constant(d->module, operand->byte);
     return true;
@@ -240,24 +267,147 @@ static void rewrite(IntDot *d)
         nest->out[k].value = nst_expr_subst_args(d->exprs, nest->out[k].value, &result, 1);
 }
 
-/* False if the nest of the group is no such contraction. */
+/* --- pairs of differences ------------------------------------------------------------------------------------ */
+
+/* True if the zero point is a byte too, so that a difference of both takes 9 bits. */
+static bool zero_is_byte(IntDot *d, const Operand *operand)
+{
+    Operand zero;
+    return !operand->zero.i || converts_byte(d, operand->zero, &zero);
+}
+
+/* The index of the row operand's load that is k itself, and no other is; -1: none. */
+static int place_of_k(IntDot *d)
+{
+    const NstExprNode *node = nst_expr(d->exprs, d->a.byte);
+    int place = -1;
+    if (node->op != NST_OP_LOAD) return -1;
+    for (uint32_t i = 0; i < node->n_index; i++) {
+        if (!nst_dim_uses(d->module->dims, node->index[i], d->k.var)) continue;
+        if (place >= 0 || !nst_dim_same(node->index[i], nst_dim_sym(d->module->dims, d->k.var))) return -1;
+        place = (int)i;
+    }
+    return place;
+}
+
+static bool fits_pairs(IntDot *d, uint32_t col)
+{
+    int64_t least, most;
+    nst_dim_bounds(d->module->dims, d->k.extent, &least, &most);
+    if (least < LEAST_PAIRED || place_of_k(d) < 0 || d->a.constant || !d->b.constant) return false;
+    if (!zero_is_byte(d, &d->a) || !zero_is_byte(d, &d->b)) return false;
+    if (d->b.zero.i && !nst_module_is_constant(d->module, d->b.zero)) return false;
+    for (uint32_t k = 0; k < d->nest->n_axes; k++)
+        if (d->a.zero.i && nst_expr_uses_sym(d->exprs, d->a.zero, d->nest->axis[k].var)) return false;
+    NstSym columns = d->nest->axis[col].var;
+    return !nst_expr_uses_sym(d->exprs, d->nest->guard, d->k.var) && nst_expr_uses_sym(d->exprs, d->b.byte, columns) &&
+           !nst_expr_uses_sym(d->exprs, d->a.byte, columns);
+}
+
+/* byte - zero at k, 0 past its end. */
+static NstExpr difference(IntDot *d, const Operand *operand, NstExpr byte, NstDim k)
+{
+    NstExpr value = nst_expr_convert(d->exprs, NST_I32, byte, false);
+    if (operand->zero.i) value = binary(d, NST_OP_SUB, value, operand->zero);
+    NstExpr inside = binary(d, NST_OP_LT, nst_expr_index(d->exprs, k), nst_expr_index(d->exprs, d->k.extent));
+    return nst_expr_ternary(d->exprs, NST_OP_SELECT, inside, value, i32(d, 0));
+}
+
+static NstDim last_k(IntDot *d)
+{
+    return nst_dim_add_const(d->module->dims, d->k.extent, -1);
+}
+
+/* The row operand's buffer as 16-bit differences, k innermost and padded to whole pairs, is filled by a nest before; the load of a
+ * pair from it. */
+static NstExpr row_pairs(IntDot *d)
+{
+    NstModule *module = d->module;
+    NstDims *dims = module->dims;
+    const NstExprNode load = *nst_expr(d->exprs, d->a.byte);
+    const NstBuffer *from = &nst_module_get(module, (NstBuf){load.ref})->buffer;
+    uint32_t place = (uint32_t)place_of_k(d), n = load.n_index;
+    NstAxis *axis = NST_NEW_ARRAY(module->arena, NstAxis, n);
+    NstDim *at = NST_NEW_ARRAY(module->arena, NstDim, n), *index = NST_NEW_ARRAY(module->arena, NstDim, n);
+    uint32_t to = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == place) continue;
+        axis[to] = nst_nest_axis(module, "i", from->shape[i]);
+        at[i] = nst_dim_sym(dims, axis[to].var);
+        index[to++] = load.index[i];
+    }
+    axis[to] = nst_nest_axis(module, "k", nst_dim_mul_const(dims, d->word.extent, PAIR));
+    NstDim k = nst_dim_sym(dims, axis[to].var);
+    at[place] = nst_dim_min(dims, k, last_k(d));
+    index[to] = nst_dim_mul_const(dims, nst_dim_sym(dims, d->word.var), PAIR);
+    NstExpr byte = nst_expr_load(d->exprs, load.type, (NstBuf){load.ref}, at, n);
+    NstExpr value = nst_expr_convert(d->exprs, NST_I16, difference(d, &d->a, byte, k), false);
+    NstExpr stored = through_buffer(d, new_nest(d, "differences"), axis, n, NST_I16, value, false);
+    return nst_expr_load(d->exprs, NST_I32, (NstBuf){nst_expr(d->exprs, stored)->ref}, index, n);
+}
+
+/* Two differences of the column operand as one i32. */
+static NstExpr column_pair(IntDot *d)
+{
+    NstDims *dims = d->module->dims;
+    NstDim first = nst_dim_mul_const(dims, nst_dim_sym(dims, d->word.var), PAIR);
+    NstExpr half[PAIR];
+    for (int t = 0; t < PAIR; t++) {
+        NstDim k = nst_dim_add_const(dims, first, t);
+        half[t] = difference(d, &d->b, at_k(d, d->b.byte, nst_dim_min(dims, k, last_k(d))), k);
+    }
+    return binary(d, NST_OP_OR, binary(d, NST_OP_AND, half[0], i32(d, 0xffff)),
+                  binary(d, NST_OP_SHL, half[1], i32(d, 16)));
+}
+
+static void rewrite_to_pairs(IntDot *d)
+{
+    NstNest *nest = d->nest;
+    NstExpr a = row_pairs(d), b = column_pair(d);
+    nest->reduce = nst_copy(d->module->arena, nest->reduce, nest->n_reduce * sizeof(NstAxis));
+    nest->reduce[nest->n_reduce - 1] = d->word;
+    nest->state = nst_copy(d->module->arena, nest->state, sizeof(NstState));
+    nest->state[0].step = nst_expr_ternary(d->exprs, NST_OP_DOT2_S16, nst_expr_arg(d->exprs, NST_I32, 0), a, b);
+}
+
+/* --- the rewrites -------------------------------------------------------------------------------------------- */
+
+/* False if the nest is no such contraction. */
+static bool read_nest(IntDot *d, NstModule *module, NstNest *nest, uint32_t col)
+{
+    *d = (IntDot){.module = module, .exprs = module->exprs, .nest = nest};
+    if (!nst_nest_contraction_by(module, nest, col, &d->c) || nest->state[0].dtype != NST_I32 || nest->n_lets)
+        return false;
+    if (!read_operand(d, d->c.a, &d->a) || !read_operand(d, d->c.b, &d->b)) return false;
+    d->k = nest->reduce[nest->n_reduce - 1];
+    return nst_expr_uses_sym(d->exprs, d->a.byte, d->k.var) && nst_expr_uses_sym(d->exprs, d->b.byte, d->k.var);
+}
+
 static bool read_contraction(IntDot *d, NstModule *module, uint32_t at, uint32_t col)
 {
     NstGroup *group = module->groups.at[at];
-    if (group->items.n != 1 || !group->items.at[0].nest || group->n_axes) return false;
-    *d = (IntDot){.module = module, .exprs = module->exprs, .nest = group->items.at[0].nest};
-    if (!nst_nest_contraction_by(module, d->nest, col, &d->c) || d->nest->state[0].dtype != NST_I32 ||
-        d->nest->guard.i || d->nest->n_lets)
-        return false;
-    if (!read_operand(d, d->c.a, &d->a) || !read_operand(d, d->c.b, &d->b)) return false;
-    d->k = d->nest->reduce[d->nest->n_reduce - 1];
-    return nst_expr_uses_sym(d->exprs, d->a.byte, d->k.var) && nst_expr_uses_sym(d->exprs, d->b.byte, d->k.var);
+    return group->items.n == 1 && group->items.at[0].nest && !group->n_axes &&
+           read_nest(d, module, group->items.at[0].nest, col);
+}
+
+/* Counts k in words of `step` elements, rounded up to whole registers of `words`. */
+static void count_words(IntDot *d, int64_t step, int64_t words)
+{
+    NstDims *dims = d->module->dims;
+    NstDim registers = nst_dim_ceildiv(dims, d->k.extent, nst_dim_const(dims, step * words));
+    d->word = nst_nest_axis(d->module, "kw", nst_dim_mul_const(dims, registers, words));
+}
+
+static void add_prepack(IntDot *d)
+{
+    for (uint32_t k = 0; k < d->prepack.n; k++)
+        nst_vec_push(d->module->arena, &d->module->prepack, nst_group_new(d->module, d->prepack.at[k]));
 }
 
 bool nst_integer_contraction_types(NstModule *module, uint32_t at, uint32_t col, NstDtype *a, NstDtype *b)
 {
     IntDot d;
-    if (!read_contraction(&d, module, at, col)) return false;
+    if (!read_contraction(&d, module, at, col) || d.nest->guard.i) return false;
     *a = d.a.dtype;
     *b = d.b.dtype;
     return true;
@@ -268,13 +418,29 @@ bool nst_integer_contraction(NstModule *module, uint32_t *at, uint32_t col, cons
     IntDot d;
     if (!read_contraction(&d, module, *at, col)) return false;
     d.matrix = matrix;
-    int64_t step = matrix ? matrix->k_step : WORD;
-    NstDim steps = nst_dim_ceildiv(module->dims, d.k.extent, nst_dim_const(module->dims, step));
-    d.word = nst_nest_axis(module, "kw", nst_dim_mul_const(module->dims, steps, step / WORD));
-    rewrite(&d);
-    for (uint32_t k = 0; k < d.prepack.n; k++)
-        nst_vec_push(module->arena, &module->prepack, nst_group_new(module, d.prepack.at[k]));
+    if (!d.nest->guard.i) {
+        count_words(&d, WORD, matrix ? matrix->k_step / WORD : 1);
+        rewrite(&d);
+    } else if (!matrix && fits_pairs(&d, col)) {
+        count_words(&d, PAIR, 1);
+        rewrite_to_pairs(&d);
+    } else {
+        return false;
+    }
+    add_prepack(&d);
     for (uint32_t k = 0; k < d.before.n; k++)
         nst_module_insert_group(module, nst_group_new(module, d.before.at[k]), (*at)++);
+    return true;
+}
+
+bool nst_integer_step(NstModule *module, NstNest *nest, uint32_t col)
+{
+    IntDot d;
+    if (!read_nest(&d, module, nest, col) || nest->guard.i) return false;
+    if (d.b.zero.i || d.b.dtype != NST_I8 || !d.b.constant || !loads_words(&d, &d.a)) return false;
+    count_words(&d, WORD, 1);
+    rewrite(&d);
+    NST_ASSERT(d.before.n == 0);
+    add_prepack(&d);
     return true;
 }

@@ -13,7 +13,13 @@ bool nst_integer_contraction_types(NstModule *module, uint32_t at, uint32_t col,
  * constants: before the run).  Without `matrix` the operands become u8 and s8 (DOT4_U8S8), words of rows are put through a
  * buffer where they are no loads; with it they stay as they are, are left to be packed, and k ends with zeros up to a
  * whole register.  Returns true if the nest of group `at` had that form and was rewritten; `at` then counts the groups put
- * before it. */
+ * before it.
+ * A contraction with conditions that k takes no part in (a window with padding), constant columns and rows that are a load by k, has
+ * both operands less their zero points as pairs of 16 bits instead (DOT2_S16), without sums; rows are widened through a buffer. */
 bool nst_integer_contraction(NstModule *module, uint32_t *at, uint32_t col, const NstTensorInsnInfo *matrix);
+
+/* The same for a step of a serial group, in words for vectors: only where nothing has to run before it in each step (constant columns
+ * of i8 around zero, rows in whole words). */
+bool nst_integer_step(NstModule *module, NstNest *nest, uint32_t col);
 
 #endif

@@ -62,13 +62,21 @@ static void prepare(NstModule *module, uint32_t *at)
     if (packed.nest) place_pack(module, packed.nest, packed.constant, at);
 }
 
+/* The axis that vectors will run along; the last one where none is known. */
+static uint32_t column_axis(NstModule *module, const NstNest *nest)
+{
+    NstTileSchedule s;
+    if (nest->guard.i && nst_tile_schedule_choose(module, nest, 0, true, &s)) return (uint32_t)s.col_axis;
+    return nest->n_axes - 1;
+}
+
 void nst_prepare_tiles(NstModule *module)
 {
     for (uint32_t k = 0; k < module->groups.n; k++) {
         NstGroup *group = module->groups.at[k];
         if (nst_is_strip_group(module, group)) nst_prepare_strip(module, group);
         if (!is_contraction(module, group) || prepare_matrices(module, &k)) continue;
-        nst_integer_contraction(module, &k, group->items.at[0].nest->n_axes - 1, NULL);
+        nst_integer_contraction(module, &k, column_axis(module, group->items.at[0].nest), NULL);
         prepare(module, &k);
     }
 }

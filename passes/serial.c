@@ -1,6 +1,7 @@
 /* serial.c: see serial.h. */
 #include "passes/serial.h"
 
+#include "passes/int_dot.h"
 #include "passes/rows.h"
 
 bool nst_is_serial_group(const NstGroup *group)
@@ -38,6 +39,7 @@ static void prepare_item(NstModule *module, NstGroupItem *item)
     NstTileSchedule *schedule = NST_NEW(module->arena, NstTileSchedule);
     if (!nest->n_states) return; /* a map: by rows */
     if (nest->n_lets || nest->store_guard.i || nest->check.i || nest->lanes > 1 || nest->n_axes < 2) return;
+    nst_integer_step(module, nest, nest->n_axes - 1);
     if (!nst_tile_schedule_choose(module, nest, 1, true, schedule)) return;
     if (nest->guard.i && nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;
     if (constant_columns(module, nest, schedule)) {

@@ -39,12 +39,23 @@ LOWER(mod)
     out(c, 0, map(c, attr_i(c, "fmod") ? "rem(a, b)" : "mod(a, b)", in(c, 0), in(c, 1)));
 }
 
+/* What a to that power is in products; NULL: pow itself. */
+static const char *as_products(double power)
+{
+    return power == 2 ? "a * a" : power == 3 ? "a * a * a" : power == -1 ? "1 / a" : NULL;
+}
+
 /* The base's type is the result's.  Integer bases go through f64. */
 LOWER(pow)
 {
     V x = in(c, 0), y = in(c, 1);
     NstDtype own = dtype(c, x), compute = nst_dtype_is_float(own) ? nst_dtype_info(own)->compute : NST_F64;
-    out(c, 0, convert(c, map(c, "pow(a, b)", convert(c, x, compute), convert(c, y, compute)), own));
+    double power;
+    const char *products = const_number(c, y, &power) && rank(c, y) <= rank(c, x) ? as_products(power) : NULL;
+    if (products)
+        out(c, 0, convert(c, map(c, products, convert(c, x, compute)), own));
+    else
+        out(c, 0, convert(c, map(c, "pow(a, b)", convert(c, x, compute), convert(c, y, compute)), own));
 }
 
 /* The slope broadcasts to x only: its rank is at most x's. */
