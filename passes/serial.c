@@ -99,7 +99,10 @@ NstStatus nst_schedule_serial(NstCtx *ctx, NstModule *module, const NstGroup *gr
     flatten_rows(&w, group);
     make_shared(&w, group, &w.kernel->body);
     NstBlock *block = nst_writer_axis_loop(&w, &w.kernel->body, group->axis[0], NST_FOR_SERIAL);
-    for (uint32_t k = 0; k < group->items.n; k++) {
+    int64_t steps;
+    bool never =
+        nst_dim_is_const(module->dims, group->axis[0].extent, &steps) && steps <= 0; /* addresses are void then */
+    for (uint32_t k = 0; k < group->items.n && !never; k++) {
         const NstGroupItem *item = &group->items.at[k];
         nst_writer_bind(&w, item->nest->axis[0].var, nst_writer_dim(&w, nst_dim_sym(module->dims, group->axis[0].var)));
         w.flat = !item->tile;
