@@ -273,7 +273,9 @@ static void rewrite(IntDot *d)
 static bool zero_is_byte(IntDot *d, const Operand *operand)
 {
     Operand zero;
-    return !operand->zero.i || converts_byte(d, operand->zero, &zero);
+    if (!operand->zero.i || converts_byte(d, operand->zero, &zero)) return true;
+    const NstExprNode *node = nst_expr(d->exprs, operand->zero);
+    return node->op == NST_OP_CONST && node->imm.i >= INT8_MIN && node->imm.i <= UINT8_MAX;
 }
 
 /* The index of the row operand's load that is k itself, and no other is; -1: none. */

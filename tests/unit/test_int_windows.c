@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include "tests/unit/support_module.h"
 
-static const char *const targets[] = {"baseline", "avx2", "avx512", "vnni"};
+static const char *const targets[] = {"baseline", "avx2", "vnni"};
 
 typedef struct Window {
     const char *x, *k; /* types */
@@ -12,24 +12,24 @@ typedef struct Window {
     const char *size; /* of x along both axes: "9" or "n" */
 } Window;
 
-/* The zero point of x is an input: it is known when the quantised values are. */
+/* Channels last, as the layout pass makes it.  The zero point of x is an input: it is known when the quantised values are. */
 static const char *window_text(NstCtx *ctx, const Window *w)
 {
     const char *last = !strcmp(w->size, "n") ? nst_format(ctx->arena, "floordiv(n - 1, %d) + 1", w->stride)
                                              : nst_format(ctx->arena, "%d", (atoi(w->size) - 1) / w->stride + 1);
     const char *text = nst_format(
         ctx->arena,
-        "graph t(x: %s[1, %d, %s, %s], z: %s[]) {\n%s"
+        "graph t(q: %s[1, %s, %s, %d], z: %s[]) {\n%s  %%x = permute [0, 3, 1, 2] %%q\n"
         "  %%k = const %s[%d, %d, 3, 3] seed 3\n"
         "  %%w = window [axis 2 size 3 stride %d dilation 1 pad 1, 1; axis 3 size 3 stride %d dilation 1 pad 1, 1] %%x"
         " : %s[1, %d, %s, %s, 3, 3]\n",
-        w->x, w->channels, w->size, w->size, w->x, !strcmp(w->size, "n") ? "  symbols n in 1..64\n" : "", w->k,
+        w->x, w->size, w->size, w->channels, w->x, !strcmp(w->size, "n") ? "  symbols n in 1..64\n" : "", w->k,
         w->outputs, w->channels, w->stride, w->stride, w->x, w->channels, last, last);
     return nst_format(
         ctx->arena,
         "%s  %%y = contract \"nchwij,ocij;->nohw\" pre 0 \"convert<i32>(a)%s\" pre 1 \"convert<i32>(a)%s\" "
         "acc i32 %%w, %%k, %%z\n"
-        "  %%f = map \"convert<f32>(a) * 0.5\" %%y\n  return y = %%f\n}\n",
+        "  %%f = map \"convert<f32>(a) * 0.5\" %%y\n  %%o = permute [0, 2, 3, 1] %%f\n  return y = %%o\n}\n",
         text, w->zero_x ? " - convert<i32>(b)" : "", w->zero_k ? " - 119" : "");
 }
 
@@ -60,8 +60,8 @@ Test(int_windows, every_mix_of_signs_and_zero_points)
 {
     NstCtx ctx;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    for (int k = 0; k < 16; k++) {
-        Window w = {k & 1 ? "u8" : "i8", k & 2 ? "u8" : "i8", 6, 18, 1, k >> 2 & 1, k >> 3 & 1, "7"};
+    for (int k = 0; k < 8; k++) {
+        Window w = {k & 1 ? "u8" : "i8", k & 2 ? "u8" : "i8", 6, 18, 1, k >> 2 & 1, k < 4, "5"};
         check(&ctx, &w, NULL);
     }
     nst_ctx_dispose(&ctx);
@@ -74,7 +74,8 @@ Test(int_windows, channels_strides_and_open_sizes)
                                    {"i8", "u8", 7, 20, 1, true, true, "n"}, {"u8", "i8", 8, 16, 2, true, false, "n"}};
     NstCtx ctx;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check(&ctx, &cases[k], "n=11");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        check(&ctx, &cases[k], strcmp(cases[k].size, "n") ? NULL : "n=11");
     nst_ctx_dispose(&ctx);
 }
 
