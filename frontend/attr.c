@@ -90,11 +90,23 @@ static NstStatus check_one(NstCtx *ctx, const NstOpRow *row, const char *label, 
     return NST_OK;
 }
 
+/* Texts of attributes are zero-terminated here: a zero inside would cut them short in silence. */
+static NstStatus check_texts(NstCtx *ctx, const char *label, const Onnx__AttributeProto *p)
+{
+    bool zero = p->s.len != 0 && memchr(p->s.data, 0, p->s.len);
+    for (size_t k = 0; k < p->n_strings && !zero; k++)
+        zero = p->strings[k].len != 0 && memchr(p->strings[k].data, 0, p->strings[k].len);
+    NST_CHECK(ctx, !zero, NST_E_UNSUPPORTED, "%s: attribute '%s' has a text with a zero byte in it, not supported",
+              label, p->name);
+    return NST_OK;
+}
+
 /* One attribute, its reference resolved; *absent: it refers to one that the call leaves out. */
 static NstStatus resolve(NstCtx *ctx, NstArena *arena, const char *label, const Onnx__AttributeProto *p,
                          const NstAttrList *outer, NstAttr *a, bool *absent)
 {
     *absent = false;
+    NST_TRY(check_texts(ctx, label, p));
     *a = read_one(arena, p);
     if (!p->ref_attr_name || !*p->ref_attr_name) return NST_OK;
     NST_CHECK(ctx, outer, NST_E_MODEL, "%s: attribute '%s' refers to '%s' of a function, but stands in none", label,

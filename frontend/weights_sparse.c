@@ -57,7 +57,7 @@ NstStatus nst_weight_read_sparse(NstCtx *ctx, NstOnnxModel *model, const Onnx__S
     NST_CHECK(ctx, sparse->values && sparse->indices, NST_E_MODEL, "%s: values and indices must be there", what);
     NST_TRY(nst_weight_read(ctx, model, sparse->values, what, &values));
     NST_TRY(nst_weight_read(ctx, model, sparse->indices, what, &indices));
-    size_t size = nst_dtype_size(values.dtype);
+    size_t size = (size_t)nst_dtype_info(values.dtype)->bytes;
     *weight = (NstWeight){.dtype = values.dtype};
     NST_TRY(read_shape(ctx, sparse, what, (int64_t)size, weight));
     bool fits = indices.rank == 1 || (indices.rank == 2 && indices.shape[1] == weight->rank);

@@ -424,7 +424,8 @@ NstExpr nst_expr_bitcast(NstExprs *exprs, NstDtype to, NstExpr a)
             nst_expr_convert(exprs, NST_U8, node->type == NST_BOOL ? a : nst_expr_bitcast(exprs, NST_U8, a), false);
         return to == NST_BOOL ? nst_expr_convert(exprs, to, byte, false) : nst_expr_bitcast(exprs, to, byte);
     }
-    if (node->op == NST_OP_BITCAST) return nst_expr_bitcast(exprs, to, node->arg[0]);
+    if (node->op == NST_OP_BITCAST && nst_scalar_can_bitcast(to, type_of(exprs, node->arg[0])))
+        return nst_expr_bitcast(exprs, to, node->arg[0]);
     NstExpr folded = fold_consts(exprs, NST_OP_BITCAST, to, &a);
     return folded.i ? folded : nst_expr_intern(exprs, &(NstExprNode){.op = NST_OP_BITCAST, .type = to, .arg = {a}});
 }

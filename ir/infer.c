@@ -151,6 +151,20 @@ NstExpr nst_combine_identity(NstExprs *exprs, NstExpr merge, NstDtype type)
 
 /* --- sources --------------------------------------------------------------------------------------------------- */
 
+/* Handles of a constant are those of the graph's table. */
+static NstStatus check_handles(const NstRule *rule, const NstConst *constant)
+{
+    uint64_t n = nst_strings_count(rule->graph->strings);
+    size_t count = constant->data ? constant->bytes / sizeof n : 1;
+    for (size_t k = 0; k < count; k++) {
+        uint64_t handle = constant->splat.bits;
+        if (constant->data) memcpy(&handle, (const char *)constant->data + k * sizeof handle, sizeof handle);
+        NST_CHECK(rule->ctx, handle < n, NST_E_INVALID, "const: element %zu is string %llu, the graph has %llu", k,
+                  (unsigned long long)handle, (unsigned long long)n);
+    }
+    return NST_OK;
+}
+
 static NstStatus infer_const(NstRule *rule)
 {
     NST_TRY(nst_rule_wanted(rule, 0));
@@ -158,7 +172,7 @@ static NstStatus infer_const(NstRule *rule)
     const NstConst *constant = &rule->attr->constant;
     int64_t bytes = nst_dtype_info(type->dtype)->bytes;
     NST_CHECK(rule->ctx, type->dtype != NST_DTYPE_NONE, NST_E_TYPE, "const: no element type");
-    if (!constant->data) return NST_OK;
+    if (!constant->data) return type->dtype == NST_STR ? check_handles(rule, constant) : NST_OK;
     for (int k = 0; k < type->rank; k++) {
         int64_t extent;
         NST_CHECK(rule->ctx, nst_dim_is_const(rule->dims, type->shape[k], &extent) && extent >= 0, NST_E_SHAPE,
@@ -170,7 +184,7 @@ static NstStatus infer_const(NstRule *rule)
     }
     NST_CHECK(rule->ctx, (uint64_t)bytes == constant->bytes, NST_E_SHAPE, "const: %zu bytes of data, %s takes %lld",
               constant->bytes, nst_rule_type(rule, type), (long long)bytes);
-    return NST_OK;
+    return type->dtype == NST_STR ? check_handles(rule, constant) : NST_OK;
 }
 
 static NstStatus infer_random_bits(NstRule *rule)

@@ -9,6 +9,7 @@
 #include "ir/base/folder.h"
 #include "ir/base/vec.h"
 #include "ir/expr.h"
+#include "ir/strings.h"
 #include "ir/type.h"
 
 typedef enum NstPlanPlace {
@@ -111,6 +112,7 @@ typedef struct NstPlan {
     NST_VEC(NstPlanBuffer) buffers;
     NST_VEC(NstPlanConst) constants;
     NST_VEC(NstPlanFile) files;
+    NstStrings *strings; /* what handles in constants stand for, those of bodies too; NULL: none does */
     NST_VEC(NstPlanKernel) kernels;
     NST_VEC(NstPlanStep) prepack; /* run once when the plan is made: constants -> packed constants */
     NST_VEC(NstPlanStep) steps;

@@ -97,6 +97,7 @@ bool nst_scalar_can_convert(NstDtype to, NstDtype from)
 
 bool nst_scalar_can_bitcast(NstDtype to, NstDtype from)
 {
+    if (from == NST_STR) return to == NST_I64; /* the handle: what strings are compared by */
     return is_number_or_bool(to) && is_number_or_bool(from) && nst_dtype_info(to)->bits == nst_dtype_info(from)->bits;
 }
 

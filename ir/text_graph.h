@@ -58,7 +58,8 @@ NstStatus nst_graph_read_expect(NstGraphReader *r, const char *sign) NST_MUST_CH
 NstStatus nst_graph_read_expect_word(NstGraphReader *r, const char *word) NST_MUST_CHECK;
 NstStatus nst_graph_read_int(NstGraphReader *r, int64_t *value) NST_MUST_CHECK;
 NstStatus nst_graph_read_small_int(NstGraphReader *r, int *value) NST_MUST_CHECK;
-/* A quoted text, unescaped. [graph's arena] */
+/* A quoted text, unescaped; a string may hold zeros. [graph's arena] */
+NstStatus nst_graph_read_string(NstGraphReader *r, const char **text, size_t *n) NST_MUST_CHECK;
 NstStatus nst_graph_read_quoted(NstGraphReader *r, const char **text, size_t *n) NST_MUST_CHECK;
 NstStatus nst_graph_read_dim(NstGraphReader *r, NstDim *dim) NST_MUST_CHECK;
 NstStatus nst_graph_read_type(NstGraphReader *r, NstType *type) NST_MUST_CHECK;

@@ -1,4 +1,5 @@
-/* text_graph_const.c: constants in .nsg: splat, short lists, base64 of the engine's storage, seeds. */
+/* text_graph_const.c: constants in .nsg: splat, short lists, base64 of the engine's storage, seeds.  Strings stand as quoted
+ * texts: their handles mean nothing outside the graph. */
 #include "ir/text_graph.h"
 
 #define MAX_LIST         16                 /* elements printed as a readable list */
@@ -27,10 +28,13 @@ static void print_base64(NstText *text, const unsigned char *data, size_t n)
     nst_text_add(text, "\"");
 }
 
-static void print_literal(NstText *text, NstExprs *exprs, NstDtype dtype, NstScalar value)
+static void print_literal(NstText *text, const NstGraph *graph, NstDtype dtype, NstScalar value)
 {
+    const NstString *string = dtype == NST_STR ? nst_strings_get(graph->strings, value.bits) : NULL;
     if (has_literal(dtype))
-        nst_expr_print(text, exprs, nst_expr_const(exprs, dtype, value), NULL);
+        nst_expr_print(text, graph->exprs, nst_expr_const(graph->exprs, dtype, value), NULL);
+    else if (string)
+        nst_text_add_quoted(text, string->at, string->n);
     else
         nst_text_add(text, "bits 0x%llx", (unsigned long long)value.bits);
 }
@@ -55,12 +59,13 @@ void nst_graph_print_const(NstText *text, const NstGraph *graph, const NstType *
     }
     if (!constant->data) {
         nst_text_add(text, " splat ");
-        print_literal(text, graph->exprs, type->dtype, constant->splat);
+        print_literal(text, graph, type->dtype, constant->splat);
         return;
     }
     size_t size = (size_t)nst_dtype_info(type->dtype)->bytes, n = size ? constant->bytes / size : 0;
     nst_text_add(text, " data ");
-    if (n > MAX_LIST || !has_literal(type->dtype) || !takes(graph->dims, type, constant->bytes)) {
+    bool as_list = type->dtype == NST_STR || (n <= MAX_LIST && has_literal(type->dtype));
+    if (!as_list || !takes(graph->dims, type, constant->bytes)) {
         print_base64(text, constant->data, constant->bytes);
         return;
     }
@@ -68,7 +73,7 @@ void nst_graph_print_const(NstText *text, const NstGraph *graph, const NstType *
     for (size_t i = 0; i < n; i++) {
         if (i > 0) nst_text_add(text, ", ");
         const char *at = (const char *)constant->data + i * size;
-        print_literal(text, graph->exprs, type->dtype, nst_scalar_load(type->dtype, at));
+        print_literal(text, graph, type->dtype, nst_scalar_load(type->dtype, at));
     }
     nst_text_add(text, "]");
 }
@@ -78,6 +83,13 @@ void nst_graph_print_const(NstText *text, const NstGraph *graph, const NstType *
 static NstStatus read_literal(NstGraphReader *r, NstDtype dtype, NstScalar *value)
 {
     NstExpr e;
+    if (dtype == NST_STR) {
+        const char *text;
+        size_t n;
+        NST_TRY(nst_graph_read_string(r, &text, &n));
+        value->bits = nst_strings_put(r->graph->strings, text, n);
+        return NST_OK;
+    }
     if (!has_literal(dtype)) {
         int64_t bits;
         NST_TRY(nst_graph_read_expect_word(r, "bits"));
@@ -185,6 +197,7 @@ NstStatus nst_graph_read_const(NstGraphReader *r, NstStatement *s)
     NST_TRY(nst_graph_read_expect_word(r, "data"));
     if (nst_graph_read_try(r, "[")) return read_list(r, &s->type, constant);
     nst_graph_read_space(r);
+    if (s->type.dtype == NST_STR) return nst_graph_read_fail(r, "strings take data [\"...\", ...] or splat \"...\"");
     if (*r->p == '"') return read_base64(r, constant);
     return nst_graph_read_fail(r, "expected splat, seed, data [...] or data \"base64\"");
 }

@@ -109,7 +109,7 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-NstStatus nst_graph_read_quoted(NstGraphReader *r, const char **text, size_t *n)
+NstStatus nst_graph_read_string(NstGraphReader *r, const char **text, size_t *n)
 {
     NstText out;
     nst_text_init(&out, r->arena);
@@ -123,7 +123,6 @@ NstStatus nst_graph_read_quoted(NstGraphReader *r, const char **text, size_t *n)
                 int hi = hex_digit(r->p[1]), lo = hi < 0 ? -1 : hex_digit(r->p[2]);
                 if (lo < 0) return nst_graph_read_fail(r, "expected two hex digits after \\x");
                 c = (char)(hi * 16 + lo);
-                if (c == '\0') return nst_graph_read_fail(r, "a NUL in a quoted text");
                 r->p += 2;
             } else if (c == 'n' || c == 't') {
                 c = c == 'n' ? '\n' : '\t';
@@ -138,6 +137,12 @@ NstStatus nst_graph_read_quoted(NstGraphReader *r, const char **text, size_t *n)
     *text = nst_text_get(&out);
     *n = out.n;
     return NST_OK;
+}
+
+NstStatus nst_graph_read_quoted(NstGraphReader *r, const char **text, size_t *n)
+{
+    NST_TRY(nst_graph_read_string(r, text, n));
+    return memchr(*text, 0, *n) ? nst_graph_read_fail(r, "a NUL in a quoted text") : NST_OK;
 }
 
 /* --- dims, types, values --------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include "runtime/run_state.h"
+#include "runtime/string_tensor.h"
 
 typedef struct Call {
     const NstCompileRequest *request;
@@ -116,7 +117,8 @@ static NstStatus table_optimise(const NstCompileRequest *request, const char *pa
 
 /* --- interpreting -------------------------------------------------------------------------------------------- */
 
-static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, const char *name, NstTensorValue *value)
+static NstStatus interpret_input(NstCtx *ctx, NstStrings *strings, const NstTensor *tensor, const char *name,
+                                 NstTensorValue *value)
 {
     size_t size = nst_dtype_size(tensor->dtype), span;
     NST_CHECK(ctx, size != 0, NST_E_TYPE, "input '%s' has element type %d, which is none", name, (int)tensor->dtype);
@@ -125,10 +127,11 @@ static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, const cha
     for (int axis = 0; axis < tensor->rank; axis++)
         NST_CHECK(ctx, tensor->shape[axis] >= 0, NST_E_SHAPE, "input '%s': axis %d is %lld, allowed are 0 and above",
                   name, axis, (long long)tensor->shape[axis]);
-    NST_TRY(nst_tensor_span(ctx, tensor, name, &span));
+    NST_TRY(nst_tensor_span(ctx, tensor, size, name, &span));
     NST_CHECK(ctx, span <= tensor->bytes && (tensor->data || span == 0), NST_E_INVALID,
               "input '%s' is given %zu bytes, its shape needs %zu", name, tensor->data ? tensor->bytes : 0, span);
-    *value = (NstTensorValue){.dtype = tensor->dtype, .rank = tensor->rank, .bytes = size};
+    *value = (NstTensorValue){.dtype = tensor->dtype, .rank = tensor->rank};
+    value->bytes = (size_t)nst_dtype_info(tensor->dtype)->bytes;
     for (int axis = 0; axis < tensor->rank; axis++) {
         value->shape[axis] = tensor->shape[axis];
         bool over = __builtin_mul_overflow(value->bytes, (size_t)tensor->shape[axis], &value->bytes);
@@ -137,6 +140,7 @@ static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, const cha
     }
     value->data = nst_alloc_aligned(ctx->arena, value->bytes, 64);
     if (value->bytes == 0) return NST_OK;
+    if (tensor->dtype == NST_STR) return nst_strings_take(ctx, strings, tensor, name, value->data);
     if (tensor->strides)
         nst_tensor_gather(value->data, tensor);
     else
@@ -144,14 +148,18 @@ static NstStatus interpret_input(NstCtx *ctx, const NstTensor *tensor, const cha
     return NST_OK;
 }
 
-static NstStatus interpret_output(NstCtx *ctx, const NstTensorValue *value, NstTensor *tensor)
+static NstStatus interpret_output(NstCtx *ctx, const NstStrings *strings, const NstTensorValue *value, const char *name,
+                                  NstTensor *tensor)
 {
     NstBlob blob = {NULL, 0};
     NstPart part = {value->data, value->bytes};
-    NST_TRY(hand_over(ctx, &part, 1, &blob));
-    *tensor = (NstTensor){
-        .dtype = value->dtype, .rank = value->rank, .data = blob.at, .bytes = value->bytes, .owned = blob.at};
+    *tensor = (NstTensor){.dtype = value->dtype, .rank = value->rank};
     memcpy(tensor->shape, value->shape, sizeof tensor->shape);
+    if (value->dtype == NST_STR)
+        return nst_strings_give(ctx, strings, value->data, value->bytes / sizeof(uint64_t), name, tensor);
+    NST_TRY(hand_over(ctx, &part, 1, &blob));
+    tensor->data = tensor->owned = blob.at;
+    tensor->bytes = value->bytes;
     return NST_OK;
 }
 
@@ -182,14 +190,17 @@ static NstStatus interpret_body(NstCtx *ctx, void *arg)
     NstTensorValue *out = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
     const NstRegion *top = nst_graph_region(c.graph, NST_GRAPH_REGION);
     for (uint32_t k = 0; k < call->n_inputs; k++)
-        NST_TRY(interpret_input(ctx, &call->inputs[k], nst_value_node(c.graph, top->params.at[k])->attr.param.name,
-                                &in[k]));
+        NST_TRY(interpret_input(ctx, c.graph->strings, &call->inputs[k],
+                                nst_value_node(c.graph, top->params.at[k])->attr.param.name, &in[k]));
     NST_TRY(check_fixed(&c, in, call->n_inputs));
     NstHostGraph owner = {c.graph, call->request->operators};
     NstHostCall host = nst_host_for_graph(&owner);
     NST_TRY(
         nst_graph_interpret(ctx, ctx->arena, c.graph, in, call->n_inputs, call->request->target->has_fma, &host, out));
-    for (uint32_t k = 0; k < call->n_outputs; k++) NST_TRY(interpret_output(ctx, &out[k], &call->outputs[k]));
+    for (uint32_t k = 0; k < call->n_outputs; k++) {
+        const char *name = k < c.graph->result_names.n ? c.graph->result_names.at[k] : NULL;
+        NST_TRY(interpret_output(ctx, c.graph->strings, &out[k], name ? name : "", &call->outputs[k]));
+    }
     return NST_OK;
 }
 
@@ -209,9 +220,11 @@ static NstStatus values_body(NstCtx *ctx, void *arg)
     Call *call = arg;
     const NstCompileRequest *request = call->request;
     NstTensorValue *value = NST_NEW_ARRAY(ctx->arena, NstTensorValue, call->n_outputs);
-    NST_TRY(nst_import_values(ctx, ctx->arena, NULL, request->name, call->type, request->bytes, request->size, value,
+    NstStrings *strings = nst_strings_new(ctx->arena);
+    NST_TRY(nst_import_values(ctx, ctx->arena, strings, request->name, call->type, request->bytes, request->size, value,
                               call->n_outputs, call->count));
-    for (uint32_t k = 0; k < *call->count; k++) NST_TRY(interpret_output(ctx, &value[k], &call->outputs[k]));
+    for (uint32_t k = 0; k < *call->count; k++)
+        NST_TRY(interpret_output(ctx, strings, &value[k], request->name, &call->outputs[k]));
     return NST_OK;
 }
 

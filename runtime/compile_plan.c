@@ -22,6 +22,7 @@ static NstPlan *new_plan(NstCompile *c)
     plan->arena = c->arena;
     plan->dims = c->graph->dims;
     plan->model_name = c->graph->name;
+    plan->strings = c->graph->strings;
     return plan;
 }
 

@@ -24,28 +24,13 @@ static bool find_value(const NstSessionOptions *options, const char *name, uint3
         const NstTensor *value = &options->values[k].tensor;
         const char *given = options->values[k].name;
         if (given ? strcmp(given, name) != 0 : k != position) continue;
+        if (value->dtype == NST_STR) return false; /* no structure is made for strings */
         NstTensorValue held = {.dtype = value->dtype, .rank = value->rank, .data = value->data, .bytes = value->bytes};
         memcpy(held.shape, value->shape, sizeof held.shape);
         fixed[import->n_fixed++] = (NstFixedInput){name, held};
         return true;
     }
     return false;
-}
-
-/* Plans know no strings yet. */
-static NstStatus refuse_strings(NstCompile *c)
-{
-    for (uint32_t k = 1; k < c->graph->nodes.n; k++) {
-        const NstNode *node = c->graph->nodes.at[k];
-        if (node->dead) continue;
-        for (uint32_t j = 0; j < node->n_out; j++) {
-            if (nst_value_type(c->graph, node->out[j])->dtype != NST_STR) continue;
-            const char *name = nst_graph_value(c->graph, node->out[j])->name;
-            NST_FAIL(c->ctx, NST_E_UNSUPPORTED, "value '%s': string tensors are not supported by compiled plans",
-                     name ? name : "");
-        }
-    }
-    return NST_OK;
 }
 
 /* The orders of sums do not depend on declared sizes. */
@@ -100,7 +85,7 @@ static NstStatus import_onnx(NstCompile *c)
         c->fixed = fixed;
         c->n_fixed = options.n_fixed;
         if (status == NST_OK && n > 0) take_open_orders(c, &options);
-        if (status == NST_OK) return refuse_strings(c);
+        if (status == NST_OK) return NST_OK;
         if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, &options, fixed))
             return status;
         nst_ctx_clear(c->ctx);

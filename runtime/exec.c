@@ -315,6 +315,15 @@ static bool has_late_sizes(const NstExec *exec)
     return false;
 }
 
+static bool has_strings(const NstPlan *plan)
+{
+    for (uint32_t b = 0; b < plan->buffers.n; b++)
+        if (plan->buffers.at[b].dtype == NST_STR) return true;
+    for (uint32_t k = 0; k < plan->bodies.n; k++)
+        if (has_strings(plan->bodies.at[k])) return true;
+    return false;
+}
+
 static void find_functions(NstExec *exec, const NstKernelFn *function)
 {
     const NstPlan *plan = exec->plan;
@@ -341,6 +350,8 @@ static NstStatus ready(NstCtx *ctx, NstExec *exec, const NstKernelFn *function)
     if (!function) NST_TRY(nst_os_map_code(ctx, plan->code, plan->code_bytes, &exec->code));
     nst_sizes_of_plan(&exec->sizes, plan->arena, plan);
     exec->value_defined = has_late_sizes(exec);
+    exec->has_strings = has_strings(plan);
+    if (exec->has_strings && !plan->strings) plan->strings = nst_strings_new(plan->arena);
     find_functions(exec, function);
     exec->body = NST_NEW_ARRAY(plan->arena, NstExec *, plan->bodies.n);
     if (function) function += plan->kernels.n;

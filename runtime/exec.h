@@ -18,10 +18,11 @@ typedef struct NstExecRun {
     NstTensor *outputs;      /* one an output of the plan: see nestor/tensor.h; shape and dtype are set by the run */
     const bool *wanted;      /* outputs to give; NULL = all */
     const int32_t *cancel;   /* non-zero stops the run; NULL = never */
-    const struct NstRunState *outer; /* run whose step this is the body of: its symbols hold here too.  Outputs whose
-                                        memory is too small then get memory of the engine.  NULL = none */
-    uint64_t *step_ns;               /* one a step of the plan: time is added; NULL = not measured */
-    char *error;                     /* message of a failure */
+    /* Run whose step this is the body of: its symbols hold here too, strings are handles of its table.  Outputs whose
+     * memory is too small then get memory of the engine.  NULL = none */
+    struct NstRunState *outer;
+    uint64_t *step_ns; /* one a step of the plan: time is added; NULL = not measured */
+    char *error;       /* message of a failure */
     size_t error_bytes;
 } NstExecRun;
 

@@ -41,7 +41,7 @@ NstStatus nst_host_compact(NstHostStep *step)
         memcpy(out->shape, in->shape, sizeof out->shape);
         out->shape[axis] = count;
         NST_TRY(step->give(step, k));
-        size_t inner = nst_dtype_size(in->dtype), outer = 1;
+        size_t inner = (size_t)nst_dtype_info(in->dtype)->bytes, outer = 1;
         for (int d = 0; d < axis; d++) outer *= (size_t)in->shape[d];
         for (int d = axis + 1; d < in->rank; d++) inner *= (size_t)in->shape[d];
         const char *from = in->data;

@@ -2,6 +2,7 @@
 #ifndef NST_RUNTIME_HOST_H
 #define NST_RUNTIME_HOST_H
 
+#include "ir/base/dtype.h"
 #include "ir/base/status.h"
 #include "ir/strings.h"
 #include "nestor/tensor.h"

@@ -53,7 +53,7 @@ static NstTensor *place_inputs(const NstCustomStep *bound, NstHostStep *step)
     for (uint32_t k = 0; k < bound->node.n_in; k++) {
         if (!bound->node.given[k]) continue;
         in[k] = step->in[next++];
-        size_t element = nst_dtype_size(in[k].dtype);
+        size_t element = (size_t)nst_dtype_info(in[k].dtype)->bytes;
         if (in[k].bytes == 0 || (uintptr_t)in[k].data % element == 0) continue;
         void *copy = nst_alloc_aligned(step->arena, in[k].bytes, 64);
         memcpy(copy, in[k].data, in[k].bytes);

@@ -8,7 +8,7 @@ static NstStatus give(NstHostStep *step, uint32_t k)
 {
     NstArena *arena = step->owner;
     NstTensor *out = &step->out[k];
-    out->bytes = nst_dtype_size(out->dtype);
+    out->bytes = (size_t)nst_dtype_info(out->dtype)->bytes;
     for (int d = 0; d < out->rank; d++) out->bytes *= (size_t)out->shape[d];
     out->data = nst_alloc(arena, out->bytes);
     return NST_OK;

@@ -74,10 +74,10 @@ NstStatus nst_host_regex_full_match(NstHostStep *step)
     int error;
     PCRE2_SIZE at;
     NST_CHECK(step->ctx, step->strings, NST_E_UNSUPPORTED, "%s: strings are not supported here", step->name);
-    NST_CHECK(step->ctx, step->n_in == 1 && step->n_out == 1 && step->config, NST_E_INVALID,
-              "regex_full_match: a step of another form");
+    bool fits = step->n_in == 1 && step->n_out == 1 && step->config && step->in[0].dtype == NST_STR &&
+                step->out[0].dtype == NST_BOOL && step->out[0].rank == step->in[0].rank;
+    NST_CHECK(step->ctx, fits, NST_E_INVALID, "regex_full_match: a step of another form");
     memcpy(step->out[0].shape, step->in[0].shape, sizeof step->out[0].shape);
-    step->out[0].rank = step->in[0].rank;
     NST_TRY(step->give(step, 0));
     NST_TRY(load(step->ctx, &r));
     pcre2_code *code =

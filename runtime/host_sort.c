@@ -103,7 +103,7 @@ static void sort_line(Sort *s, size_t outer, size_t inner)
 {
     const NstHostStep *step = s->step;
     for (int k = 0; k < s->keys; k++) {
-        size_t size = nst_dtype_size(step->in[k].dtype);
+        size_t size = (size_t)nst_dtype_info(step->in[k].dtype)->bytes;
         const char *at = (const char *)step->in[k].data + (outer * (size_t)s->n * s->inner + inner) * size;
         for (int64_t i = 0; i < s->n; i++, at += s->inner * size)
             s->word[k * s->n + i] = key_word(s, step->in[k].dtype, at);
@@ -113,7 +113,7 @@ static void sort_line(Sort *s, size_t outer, size_t inner)
     else
         merge_sort(s);
     for (uint32_t k = 0; k < step->n_in; k++) {
-        size_t size = nst_dtype_size(step->in[k].dtype);
+        size_t size = (size_t)nst_dtype_info(step->in[k].dtype)->bytes;
         const char *from = (const char *)step->in[k].data + (outer * (size_t)s->n * s->inner + inner) * size;
         char *to = (char *)step->out[k].data + (outer * (size_t)s->keep * s->inner + inner) * size;
         for (int64_t i = 0; i < s->keep; i++)

@@ -13,6 +13,7 @@
 NstStatus nst_host_string_concat(NstHostStep *step);
 NstStatus nst_host_string_split(NstHostStep *step);
 NstStatus nst_host_string_normalize(NstHostStep *step);
+NstStatus nst_host_string_rank(NstHostStep *step);
 NstStatus nst_host_string_to_float(NstHostStep *step);
 NstStatus nst_host_string_to_integer(NstHostStep *step);
 NstStatus nst_host_number_to_string(NstHostStep *step);
@@ -24,11 +25,27 @@ static size_t count_of(const NstTensor *t)
     return n;
 }
 
-/* Numbers of inputs and outputs, and strings where they must be. */
-static NstStatus check_form(NstHostStep *step, uint32_t n_in, uint32_t n_out)
+/* A form has a letter for each input, a blank, one for each output. */
+static bool is_letter(char letter, NstDtype dtype)
+{
+    switch (letter) {
+    case 's': return dtype == NST_STR;
+    case 'i': return dtype == NST_I64;
+    case 'd': return dtype == NST_F64;
+    default: return letter == 'n' && (dtype == NST_F32 || dtype == NST_F64 || dtype == NST_I64);
+    }
+}
+
+/* Types as the form says; outputs of the rank of input 0, the first one of `more` axes more. */
+static NstStatus check_form(NstHostStep *step, const char *form, int more)
 {
     NST_CHECK(step->ctx, step->strings, NST_E_UNSUPPORTED, "%s: strings are not supported here", step->name);
+    uint32_t n_in = (uint32_t)strcspn(form, " "), n_out = (uint32_t)strlen(form) - n_in - 1;
     bool fits = step->n_in == n_in && step->n_out == n_out && step->config;
+    for (uint32_t k = 0; k < n_in && fits; k++) fits = is_letter(form[k], step->in[k].dtype);
+    for (uint32_t k = 0; k < n_out && fits; k++)
+        fits = is_letter(form[n_in + 1 + k], step->out[k].dtype) &&
+               step->out[k].rank == step->in[0].rank + (k == 0 ? more : 0);
     NST_CHECK(step->ctx, fits, NST_E_INVALID, "%s: a step of another form", step->name);
     return NST_OK;
 }
@@ -51,7 +68,6 @@ static void put_string(NstHostStep *step, NstTensor *t, size_t k, const char *at
 /* Output k takes input j's shape and gets its memory. */
 static NstStatus give_like(NstHostStep *step, uint32_t k, uint32_t j)
 {
-    step->out[k].rank = step->in[j].rank;
     memcpy(step->out[k].shape, step->in[j].shape, sizeof step->out[k].shape);
     return step->give(step, k);
 }
@@ -59,7 +75,7 @@ static NstStatus give_like(NstHostStep *step, uint32_t k, uint32_t j)
 NstStatus nst_host_string_concat(NstHostStep *step)
 {
     NstText text;
-    NST_TRY(check_form(step, 2, 1));
+    NST_TRY(check_form(step, "ss s", 0));
     NST_CHECK(step->ctx, count_of(&step->in[0]) == count_of(&step->in[1]), NST_E_SHAPE, "string_concat: two shapes");
     NST_TRY(give_like(step, 0, 0));
     for (size_t k = 0; k < count_of(&step->in[0]); k++) {
@@ -110,7 +126,7 @@ static bool next_piece(const Cutter *c, const char **at, const char *end, int64_
 /* config: "LIMIT DELIMITER".  An empty string has one piece where there is a delimiter, else none. */
 NstStatus nst_host_string_split(NstHostStep *step)
 {
-    NST_TRY(check_form(step, 1, 2));
+    NST_TRY(check_form(step, "s si", 1));
     char *rest;
     Cutter cutter = {.limit = strtoll(step->config, &rest, 10)};
     cutter.delimiter = *rest == ' ' ? rest + 1 : rest;
@@ -127,7 +143,6 @@ NstStatus nst_host_string_split(NstHostStep *step)
         if ((size_t)count[k] > width) width = (size_t)count[k];
     }
     NstTensor *out = &step->out[0];
-    out->rank = in->rank + 1;
     memcpy(out->shape, in->shape, sizeof out->shape);
     out->shape[in->rank] = (int64_t)width;
     NST_TRY(step->give(step, 0));
@@ -209,13 +224,13 @@ static bool is_stopword(const NstHostStep *step, NstString s, bool exact)
 /* config: "NONE|LOWER|UPPER exact|any".  Input 1: words that are left out.  One empty string where none is left. */
 NstStatus nst_host_string_normalize(NstHostStep *step)
 {
-    NST_TRY(check_form(step, step->n_in == 2 ? 2 : 1, 1));
+    NST_TRY(check_form(step, step->n_in == 2 ? "ss s" : "s s", 0));
+    NST_CHECK(step->ctx, step->in[0].rank >= 1, NST_E_INVALID, "string_normalize: a step of another form");
     const NstTensor *in = &step->in[0];
     size_t n = count_of(in), kept = 0;
     bool exact = strstr(step->config, "exact") != NULL, *keep = NST_NEW_ARRAY(step->arena, bool, n);
     for (size_t k = 0; k < n; k++) kept += keep[k] = !is_stopword(step, string_at(step, in, k), exact);
     NstTensor *out = &step->out[0];
-    out->rank = in->rank;
     memcpy(out->shape, in->shape, sizeof out->shape);
     out->shape[in->rank - 1] = (int64_t)(kept ? kept : 1);
     NST_TRY(step->give(step, 0));
@@ -225,6 +240,37 @@ NstStatus nst_host_string_normalize(NstHostStep *step)
         NstString s = string_at(step, in, k);
         if (strncmp(step->config, "NONE", 4) != 0) s = in_case(step->arena, s, step->config[0] == 'U');
         put_string(step, out, at++, s.at, s.n);
+    }
+    return NST_OK;
+}
+
+/* --- order ------------------------------------------------------------------------------------------------------ */
+
+typedef struct Ranked {
+    NstString s;
+    size_t at; /* element */
+} Ranked;
+
+/* By bytes, which for UTF-8 is by characters; the shorter first where one begins the other. */
+static int compare_strings(const void *a, const void *b)
+{
+    const NstString *x = &((const Ranked *)a)->s, *y = &((const Ranked *)b)->s;
+    int order = memcmp(x->at, y->at, x->n < y->n ? x->n : y->n);
+    return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+NstStatus nst_host_string_rank(NstHostStep *step)
+{
+    NST_TRY(check_form(step, "s i", 0));
+    NST_TRY(give_like(step, 0, 0));
+    size_t n = count_of(&step->in[0]);
+    Ranked *all = NST_NEW_ARRAY(step->arena, Ranked, n);
+    for (size_t k = 0; k < n; k++) all[k] = (Ranked){string_at(step, &step->in[0], k), k};
+    if (n != 0) qsort(all, n, sizeof *all, compare_strings);
+    int64_t rank = 0, *out = step->out[0].data;
+    for (size_t k = 0; k < n; k++) {
+        if (k > 0 && compare_strings(&all[k - 1], &all[k]) != 0) rank++;
+        out[all[k].at] = rank;
     }
     return NST_OK;
 }
@@ -241,7 +287,7 @@ static NstStatus check_end(NstHostStep *step, NstString s, const char *stop, con
 
 NstStatus nst_host_string_to_float(NstHostStep *step)
 {
-    NST_TRY(check_form(step, 1, 1));
+    NST_TRY(check_form(step, "s d", 0));
     NST_TRY(give_like(step, 0, 0));
     for (size_t k = 0; k < count_of(&step->in[0]); k++) {
         NstString s = string_at(step, &step->in[0], k);
@@ -254,7 +300,7 @@ NstStatus nst_host_string_to_float(NstHostStep *step)
 
 NstStatus nst_host_string_to_integer(NstHostStep *step)
 {
-    NST_TRY(check_form(step, 1, 1));
+    NST_TRY(check_form(step, "s i", 0));
     NST_TRY(give_like(step, 0, 0));
     for (size_t k = 0; k < count_of(&step->in[0]); k++) {
         NstString s = string_at(step, &step->in[0], k);
@@ -288,7 +334,7 @@ static void print_number(char text[64], const NstTensor *t, size_t k)
 NstStatus nst_host_number_to_string(NstHostStep *step)
 {
     char text[64];
-    NST_TRY(check_form(step, 1, 1));
+    NST_TRY(check_form(step, "n s", 0));
     NST_TRY(give_like(step, 0, 0));
     for (size_t k = 0; k < count_of(&step->in[0]); k++) {
         print_number(text, &step->in[0], k);

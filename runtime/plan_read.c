@@ -206,6 +206,17 @@ static void get_files(Reader *r)
     }
 }
 
+/* Handles of a constant must be those of strings that were read. */
+static void check_handles(Reader *r, const NstPlanConst *constant)
+{
+    uint64_t handle, n = nst_strings_count(r->plan->strings);
+    if (constant->bytes % sizeof handle != 0 || constant->model_offset != 0) fault(r, "a constant of no whole strings");
+    for (size_t at = 0; !r->fault && constant->data && at < constant->bytes; at += sizeof handle) {
+        memcpy(&handle, (const char *)constant->data + at, sizeof handle);
+        if (handle >= n) fault(r, "a string that is not there");
+    }
+}
+
 static void get_constants(Reader *r)
 {
     uint32_t n = get_count(r, 19);
@@ -219,6 +230,7 @@ static void get_constants(Reader *r)
         if (state == NST_PLAN_CONST_HERE) constant.data = get_blob(r, at, bytes);
         if (state == NST_PLAN_CONST_MODEL) take_from_model(r, at, &constant);
         if (state == NST_PLAN_CONST_TO_PACK && !constant.packed) fault(r, "a constant that nobody makes");
+        if (!r->fault && constant.dtype == NST_STR) check_handles(r, &constant);
         nst_vec_push(r->arena, &r->plan->constants, constant);
     }
 }
@@ -260,6 +272,7 @@ static NstPlanPort get_port(Reader *r)
     port.only_shape = shape;
     if (only) port.only = r->at;
     if (!only && port.only_bytes != 0) fault(r, "a value that is not there");
+    if (only && port.type.dtype == NST_STR) fault(r, "strings as the only value of an input");
     if (!r->fault) r->at += port.only_bytes;
     return port;
 }
@@ -294,6 +307,7 @@ static void check_place(Reader *r, const NstPlanBuffer *buffer, uint32_t n_buffe
     if (!nst_dim_is_const(plan->dims, buffer->bytes, &bytes) || bytes < 0 ||
         (!unused && (uint64_t)bytes > constant->bytes))
         fault(r, "a buffer larger than its constant");
+    if ((buffer->dtype == NST_STR) != (constant->dtype == NST_STR)) fault(r, "strings in a constant of another type");
 }
 
 static void get_buffers(Reader *r)
@@ -331,6 +345,11 @@ static void check_buffers(Reader *r)
     }
     for (uint32_t k = 0; k < plan->outputs.n; k++)
         if (plan->outputs.at[k].buffer >= plan->buffers.n) fault(r, "an output without its buffer");
+    for (uint32_t k = 0; !r->fault && k < plan->inputs.n + plan->outputs.n; k++) {
+        const NstPlanPort *port = k < plan->inputs.n ? &plan->inputs.at[k] : &plan->outputs.at[k - plan->inputs.n];
+        if ((port->type.dtype == NST_STR) != (plan->buffers.at[port->buffer].dtype == NST_STR))
+            fault(r, "strings in a buffer of another type");
+    }
 }
 
 /* True if buffer b of the plan can be handed to a port of a body. */
@@ -386,7 +405,7 @@ static bool is_scalar(const NstPlan *plan, const NstPlanStep *step, uint32_t k, 
     const NstPlanBuffer *buffer = &plan->buffers.at[step->buffer[k]];
     int64_t bytes;
     return buffer->dtype == dtype && nst_dim_is_const(plan->dims, buffer->bytes, &bytes) &&
-           bytes >= (int64_t)nst_dtype_size(dtype);
+           bytes >= (int64_t)nst_dtype_info(dtype)->bytes;
 }
 
 static bool is_integer(const NstPlan *plan, uint32_t b)
@@ -394,7 +413,7 @@ static bool is_integer(const NstPlan *plan, uint32_t b)
     int64_t bytes;
     const NstPlanBuffer *buffer = &plan->buffers.at[b];
     return nst_dtype_is_int(buffer->dtype) && nst_dim_is_const(plan->dims, buffer->bytes, &bytes) &&
-           bytes >= (int64_t)nst_dtype_size(buffer->dtype);
+           bytes >= (int64_t)nst_dtype_info(buffer->dtype)->bytes;
 }
 
 /* True if the step may write the buffer: aliases are checked by their roots. */
@@ -497,9 +516,21 @@ static void get_head(Reader *r)
     r->plan->compile_ns = get(r, 8);
 }
 
+static void get_strings(Reader *r)
+{
+    uint32_t n = get_count(r, 4);
+    r->plan->strings = nst_strings_new(r->arena);
+    for (uint32_t k = 1; k <= n && !r->fault; k++) {
+        uint32_t bytes = get_count(r, 1);
+        if (r->fault) return;
+        if (nst_strings_put(r->plan->strings, (const char *)r->at, bytes) != k) fault(r, "a string that stands twice");
+        if (!r->fault) r->at += bytes;
+    }
+}
+
 static void get_parts(Reader *r);
 
-/* Plans of bodies: over the same dims, one level deeper. */
+/* Plans of bodies: over the same dims and strings, one level deeper. */
 static void get_bodies(Reader *r)
 {
     NstPlan *plan = r->plan;
@@ -509,6 +540,7 @@ static void get_bodies(Reader *r)
         NstPlan *body = r->plan = NST_NEW(r->arena, NstPlan);
         body->arena = r->arena;
         body->dims = plan->dims;
+        body->strings = plan->strings;
         uint64_t code_at = get(r, 8), code_bytes = get(r, 8);
         if (r->fault) break;
         body->code = get_blob(r, code_at, code_bytes);
@@ -531,7 +563,7 @@ static void get_parts(Reader *r)
 NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const void *model,
                         size_t model_bytes, NstPlan **plan)
 {
-    static void (*const section[])(Reader *r) = {get_head, get_dims, get_files, get_parts};
+    static void (*const section[])(Reader *r) = {get_head, get_dims, get_files, get_strings, get_parts};
     NstPlan *made = NST_NEW(arena, NstPlan);
     made->arena = arena;
     made->dims = nst_dims_new(arena);

@@ -252,7 +252,20 @@ static void put_constants(Writer *w, Blobs *blobs)
     }
 }
 
-/* A plan without the dims it shares with its bodies. */
+/* All but the empty string, which every table begins with. */
+static void put_strings(Writer *w)
+{
+    const NstStrings *strings = w->plan->strings;
+    uint64_t n = strings ? nst_strings_count(strings) : 1;
+    put_32(w, n - 1);
+    for (uint64_t k = 1; k < n; k++) {
+        const NstString *s = nst_strings_get(strings, k);
+        put_32(w, s->n);
+        for (size_t b = 0; b < s->n; b++) nst_vec_push(w->arena, &w->bytes, (unsigned char)s->at[b]);
+    }
+}
+
+/* A plan without the dims and strings it shares with its bodies. */
 static void put_parts(Writer *w, Blobs *blobs, const NstPlan *plan)
 {
     w->plan = plan;
@@ -291,6 +304,7 @@ static void put_plan(Writer *w, Blobs *blobs, uint64_t words_bytes)
     put_64(w, plan->compile_ns);
     put_dims(w);
     put_files(w);
+    put_strings(w);
     put_parts(w, blobs, plan);
 }
 

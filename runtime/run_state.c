@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include "runtime/string_tensor.h"
 
 #define ALIGN     64        /* bytes */
 #define HUGE_FROM (1 << 22) /* bytes: blocks from here on are aligned to huge pages */
@@ -278,7 +279,7 @@ void nst_tensor_gather(char *to, const NstTensor *tensor)
     copy_axis(to, tensor->data, tensor, 0, nst_dtype_size(tensor->dtype));
 }
 
-NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, const char *name, size_t *bytes)
+NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, size_t size, const char *name, size_t *bytes)
 {
     int64_t last = 0, step;
     *bytes = 0;
@@ -295,17 +296,80 @@ NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, const char *name
         NST_CHECK(ctx, !__builtin_mul_overflow(dense, tensor->shape[axis], &dense), NST_E_SHAPE,
                   "input '%s' has more than 2^63 elements", name);
     }
-    *bytes = ((size_t)last + 1) * nst_dtype_size(tensor->dtype);
+    *bytes = ((size_t)last + 1) * size;
     return NST_OK;
 }
 
-static NstStatus bind_input(NstRunState *state, const NstPlanPort *port, const NstTensor *tensor)
+/* --- strings ------------------------------------------------------------------------------------------------- */
+
+static bool is_string(const NstPlanPort *port)
 {
-    size_t bytes;
-    NST_TRY(nst_tensor_span(&state->ctx, tensor, port->name, &bytes));
+    return port->type.dtype == NST_STR;
+}
+
+/* An empty table for this run. */
+static NstStatus new_strings(NstCtx *ctx, void *arg)
+{
+    NstRunState *state = ((void **)arg)[0];
+    const NstRunState *outer = ((void **)arg)[1];
+    if (!state->string_memory) state->string_memory = nst_arena_new(ctx, ctx->arena);
+    nst_arena_reset(state->string_memory);
+    state->strings = nst_strings_over(state->string_memory, outer ? outer->strings : state->exec->plan->strings);
+    return NST_OK;
+}
+
+typedef struct StringMove {
+    NstRunState *state, *outer;
+    const NstPlanPort *port;
+    const NstTensor *tensor;
+    size_t room; /* handles that fit */
+} StringMove;
+
+static NstStatus take_strings(NstCtx *ctx, void *arg)
+{
+    const StringMove *move = arg;
+    uint64_t *handle = (uint64_t *)(void *)move->state->own[move->port->buffer].at;
+    size_t n = 1;
+    for (int axis = 0; axis < move->tensor->rank; axis++) n *= (size_t)move->tensor->shape[axis];
+    NST_CHECK(ctx, n <= move->room, NST_E_INVALID, "input '%s': %zu strings, the plan has room for %zu",
+              move->port->name, n, move->room);
+    return nst_strings_take(ctx, move->state->strings, move->tensor, move->port->name, handle);
+}
+
+/* The caller's strings as handles. */
+static NstStatus bind_strings(NstRunState *state, const NstPlanPort *port, const NstTensor *tensor)
+{
+    StringMove move = {state, NULL, port, tensor, 0};
+    int64_t bytes = 0;
+    NST_TRY(byte_size(state, port->buffer, &bytes));
+    NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)bytes, port->name));
+    state->at[port->buffer] = state->own[port->buffer].at;
+    move.room = (size_t)bytes / sizeof(uint64_t);
+    return nst_guard(&state->ctx, take_strings, &move);
+}
+
+static NstStatus hand_down(NstCtx *ctx, void *arg)
+{
+    (void)ctx;
+    const StringMove *move = arg;
+    int64_t bytes = 0;
+    NST_TRY(byte_size(move->state, move->port->buffer, &bytes));
+    nst_strings_hand_down(move->state->strings, move->outer->strings, move->tensor->data,
+                          (size_t)bytes / sizeof(uint64_t));
+    return NST_OK;
+}
+
+/* --- inputs and outputs, continued ----------------------------------------------------------------------------- */
+
+static NstStatus bind_input(NstRunState *state, const NstExecRun *run, const NstPlanPort *port, const NstTensor *tensor)
+{
+    size_t bytes, size = nst_dtype_size(tensor->dtype);
+    if (run->outer) size = (size_t)nst_dtype_info(tensor->dtype)->bytes;
+    NST_TRY(nst_tensor_span(&state->ctx, tensor, size, port->name, &bytes));
     NST_CHECK(&state->ctx, tensor->bytes >= bytes && (tensor->data || bytes == 0), NST_E_INVALID,
               "input '%s' is given %zu bytes, its shape needs %zu", port->name, tensor->data ? tensor->bytes : 0,
               bytes);
+    if (is_string(port) && !run->outer) return bind_strings(state, port, tensor);
     state->at[port->buffer] = tensor->data ? tensor->data : state->scratch.at;
     int64_t dense = 0;
     if (tensor->strides && bytes != 0) {
@@ -358,7 +422,8 @@ static NstStatus bind_buffer(NstRunState *state, const NstExecRun *run, uint32_t
     const NstPlan *plan = state->exec->plan;
     const NstPlanBuffer *buffer = &plan->buffers.at[b];
     if (state->at[b]) return NST_OK;
-    if (buffer->place == NST_PLACE_OUTPUT && is_wanted(run, buffer->index))
+    bool handles = buffer->dtype == NST_STR && !run->outer; /* what the caller gets is made of them at the end */
+    if (buffer->place == NST_PLACE_OUTPUT && is_wanted(run, buffer->index) && !handles)
         return output_memory(state, run, buffer->index, &state->at[b]);
     if (!nst_sizes_known(&state->exec->sizes, buffer->bytes, state->state)) return NST_OK;
     int64_t bytes = 0;
@@ -399,7 +464,9 @@ NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run)
 {
     const NstPlan *plan = state->exec->plan;
     NST_TRY(prepare(state, run));
-    for (uint32_t k = 0; k < plan->inputs.n; k++) NST_TRY(bind_input(state, &plan->inputs.at[k], &run->inputs[k]));
+    void *tables[2] = {state, run->outer};
+    if (state->exec->has_strings) NST_TRY(nst_guard(&state->ctx, new_strings, tables));
+    for (uint32_t k = 0; k < plan->inputs.n; k++) NST_TRY(bind_input(state, run, &plan->inputs.at[k], &run->inputs[k]));
     NST_TRY(bind_buffers(state, run));
     bind_aliases(state);
     return NST_OK;
@@ -463,6 +530,12 @@ static NstStatus finish_output(NstRunState *state, const NstExecRun *run, uint32
     for (int axis = 0; axis < port->type.rank; axis++)
         NST_TRY(nst_run_state_size(state, port->type.shape[axis], port->name, &out->shape[axis]));
     uint32_t root = nst_plan_root(plan, port->buffer);
+    if (is_string(port) && !run->outer) {
+        int64_t size = 0;
+        NST_TRY(byte_size(state, port->buffer, &size));
+        return nst_strings_give(&state->ctx, state->strings, state->at[port->buffer], (size_t)size / sizeof(uint64_t),
+                                port->name, out);
+    }
     if (plan->buffers.at[root].place == NST_PLACE_OUTPUT && plan->buffers.at[root].index == k) return NST_OK;
     void *at;
     int64_t bytes = 0;
@@ -476,6 +549,13 @@ NstStatus nst_run_state_finish(NstRunState *state, const NstExecRun *run)
 {
     for (uint32_t k = 0; k < state->exec->plan->outputs.n; k++)
         if (is_wanted(run, k)) NST_TRY(finish_output(state, run, k));
+    /* After all are there: one may be a copy of another. */
+    for (uint32_t k = 0; run->outer && k < state->exec->plan->outputs.n; k++) {
+        const NstPlanPort *port = &state->exec->plan->outputs.at[k];
+        StringMove move = {state, run->outer, port, &run->outputs[k], 0};
+        if (!is_string(port) || nst_guard(&run->outer->ctx, hand_down, &move) == NST_OK) continue;
+        NST_FAIL(&state->ctx, NST_E_NOMEM, "no memory for the strings of '%s'", port->name);
+    }
     return NST_OK;
 }
 

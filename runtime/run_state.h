@@ -26,6 +26,7 @@ struct NstExec {
     uint32_t max_buffers; /* of a step */
     uint32_t n_params;    /* of all steps together */
     bool value_defined;   /* sizes depend on values read while running */
+    bool has_strings;     /* here or in a body */
     _Atomic(NstRunState *) spare[NST_EXEC_SPARE];
     _Atomic uint64_t n_states, arena_bytes;
 };
@@ -64,6 +65,9 @@ struct NstRunState {
         scratch; /* per_thread bytes a thread of the pool, then the kernel's shared memory, then the barrier */
     size_t per_thread, shared;
     NstErrorSlot error;
+    /* Of this run alone, over the table of the plan or of the run around; NULL where the plan has no strings. */
+    NstStrings *strings;
+    NstArena *string_memory;
 };
 
 /* A fresh state.  Errors: NST_E_NOMEM. */
@@ -95,10 +99,11 @@ NstStatus nst_run_state_params(NstRunState *state, const NstPlanStep *step, int6
 NstStatus nst_run_state_scratch(NstRunState *state, const NstPlanStep *steps, uint32_t n) NST_MUST_CHECK;
 struct NstBarrier *nst_run_state_barrier(const NstRunState *state);
 
-/* Bytes from the first element of an input to the end of its last, 0 if it is empty.
+/* Bytes from the first element of an input to the end of its last, 0 if it is empty.  size: bytes of an element.
  * Errors: NST_E_INVALID for negative strides, NST_E_SHAPE for sizes past 64 bits. */
-NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, const char *name, size_t *bytes) NST_MUST_CHECK;
-/* Copies a strided tensor row-major and dense. */
+NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, size_t size, const char *name,
+                          size_t *bytes) NST_MUST_CHECK;
+/* Copies a caller's strided tensor row-major and dense. */
 void nst_tensor_gather(char *to, const NstTensor *tensor);
 
 /* Memory aligned to 64 that the interface can hand out; NULL when there is none. */

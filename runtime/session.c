@@ -62,6 +62,7 @@ static void add_material(NstText *text, const NstSession *session, bool exact)
     for (uint32_t k = 0; k < options->n_values; k++) {
         const NstTensor *value = &options->values[k].tensor;
         const char *name = options->values[k].name;
+        if (value->dtype == NST_STR) continue; /* not looked at */
         nst_text_add(text, "value %u ", k);
         nst_text_add_quoted(text, name ? name : "", name ? strlen(name) : 0);
         nst_text_add(text, " %s", nst_dtype_name(value->dtype));
@@ -224,6 +225,7 @@ static bool copy_values(NstSession *session, const NstSessionOptions *options)
     for (uint32_t k = 0; k < options->n_values; k++) {
         NstNamedTensor *value = &session->values[k];
         value->tensor = options->values[k].tensor;
+        if (value->tensor.dtype == NST_STR) value->tensor.bytes = 0; /* not looked at: nothing is made for strings */
         value->tensor.data = nst_memory_new(value->tensor.bytes);
         value->name = options->values[k].name ? nst_text_copy(options->values[k].name) : NULL;
         if (!value->tensor.data || (options->values[k].name && !value->name)) return false;
@@ -496,14 +498,17 @@ static NstStatus give_output(const NstPlanPort *port, NstTensor *made, NstTensor
 {
     NstTensor target = *made;
     if (output->data) {
+        bool strings = made->dtype == NST_STR; /* whose texts stay where they are */
         if (output->bytes < made->bytes)
             return nst_report(NST_E_INVALID, "output '%s' is given %zu bytes, it has %zu", port->name, output->bytes,
                               made->bytes);
         if (made->bytes != 0) memcpy(output->data, made->data, made->bytes);
         target.data = output->data;
         target.bytes = output->bytes;
-        target.owned = NULL;
-        nst_tensor_release(made);
+        if (!strings) {
+            target.owned = NULL;
+            nst_tensor_release(made);
+        }
     }
     *made = (NstTensor){0};
     *output = target;

@@ -24,7 +24,7 @@ static NstStatus buffer_tensor(NstRunState *state, uint32_t b, NstTensor *tensor
 static NstStatus store(NstRunState *state, const NstExecRun *run, uint32_t b, const NstTensor *from)
 {
     NST_TRY(nst_run_state_shape(state, run, b, from->shape));
-    size_t bytes = nst_dtype_size(from->dtype);
+    size_t bytes = (size_t)nst_dtype_info(from->dtype)->bytes;
     for (int axis = 0; axis < from->rank; axis++) bytes *= (size_t)from->shape[axis];
     if (bytes != 0) memcpy(state->at[b], from->data, bytes);
     return NST_OK;
@@ -63,7 +63,8 @@ static NstStatus host_body(NstCtx *ctx, void *arg)
                         .in = in,
                         .out = out,
                         .give = give,
-                        .owner = call};
+                        .owner = call,
+                        .strings = state->strings};
     for (uint32_t k = 0; k < step->n_in; k++) NST_TRY(buffer_tensor(state, step->buffer[k], &in[k]));
     for (uint32_t k = 0; k < n_out; k++) {
         const NstPlanBuffer *buffer = &state->exec->plan->buffers.at[step->buffer[step->n_in + k]];
@@ -168,7 +169,7 @@ static NstStatus append(Loop *loop, uint32_t scan)
     const NstTensor *entry = &t->out[1 + loop->n_states + scan];
     NstBlockMemory *whole = &t->block[2 * loop->n_states + 2 * scan + 1];
     NstTensor *first = &t->in[loop->step->n_in + scan]; /* shape of the first entry */
-    size_t bytes = nst_dtype_size(entry->dtype), filled = loop->scan_bytes[scan];
+    size_t bytes = (size_t)nst_dtype_info(entry->dtype)->bytes, filled = loop->scan_bytes[scan];
     for (int axis = 0; axis < entry->rank; axis++) {
         NST_CHECK(&t->state->ctx, loop->iteration == 0 || entry->shape[axis] == first->shape[axis], NST_E_SHAPE,
                   "a scan has extent %lld at axis %d, %lld before, allowed: equal", (long long)entry->shape[axis], axis,

@@ -99,10 +99,31 @@ static void print_integer(char text[32], NstDtype dtype, const char *at)
         snprintf(text, 32, "%" PRIu64, bits);
 }
 
+static NstString string_at(const char *at)
+{
+    NstString s;
+    memcpy(&s, at, sizeof s);
+    return s;
+}
+
+static bool same_strings(NstString a, NstString b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.at, b.at, a.n) == 0);
+}
+
+static int shown(NstString s)
+{
+    return s.n < 100 ? (int)s.n : 100;
+}
+
 static void explain(char why[COMPARE_TEXT], NstDtype dtype, const char *given, const char *expected)
 {
     size_t n = strlen(why);
-    if (is_float(dtype)) {
+    if (dtype == NST_STR) {
+        NstString a = string_at(given), b = string_at(expected);
+        snprintf(why + n, COMPARE_TEXT - n, ": \"%.*s\", expected \"%.*s\"", shown(a), a.n ? a.at : "", shown(b),
+                 b.n ? b.at : "");
+    } else if (is_float(dtype)) {
         Number a = number_at(dtype, given), b = number_at(dtype, expected);
         snprintf(why + n, COMPARE_TEXT - n, ": %.9g, expected %.9g, %" PRIu64 " ulp", a.value, b.value,
                  a.place > b.place ? (uint64_t)a.place - (uint64_t)b.place : (uint64_t)b.place - (uint64_t)a.place);
@@ -112,6 +133,13 @@ static void explain(char why[COMPARE_TEXT], NstDtype dtype, const char *given, c
         print_integer(b, dtype, expected);
         snprintf(why + n, COMPARE_TEXT - n, ": %s, expected %s", a, b);
     }
+}
+
+static bool same_element(NstDtype dtype, const char *a, const char *b)
+{
+    if (dtype == NST_STR) return same_strings(string_at(a), string_at(b));
+    if (is_float(dtype)) return is_close(number_at(dtype, a).value, number_at(dtype, b).value);
+    return memcmp(a, b, nst_dtype_size(dtype)) == 0;
 }
 
 static void print_type(char text[160], const NstTensor *tensor)
@@ -145,9 +173,7 @@ bool compare_tensors(const NstTensor *given, const NstTensor *expected, char why
     size_t size = nst_dtype_size(part);
     const char *a = given->data, *b = expected->data;
     for (size_t k = 0; k < count; k++) {
-        const char *x = a + k * size, *y = b + k * size;
-        if (is_float(part) ? is_close(number_at(part, x).value, number_at(part, y).value) : memcmp(x, y, size) == 0)
-            continue;
+        if (same_element(part, a + k * size, b + k * size)) continue;
         if (bad++ == 0) first = k;
     }
     if (bad == 0) return true;
@@ -165,6 +191,12 @@ uint64_t compare_hash(uint64_t hash, const NstTensor *tensor)
         hash = (hash ^ (uint64_t)tensor->shape[k]) * 0x100000001b3u;
         bytes *= (size_t)tensor->shape[k];
     }
+    for (size_t at = 0; tensor->dtype == NST_STR && at < bytes; at += sizeof(NstString)) {
+        NstString s = string_at((const char *)data + at);
+        hash = (hash ^ s.n) * 0x100000001b3u;
+        for (size_t k = 0; k < s.n; k++) hash = (hash ^ (unsigned char)s.at[k]) * 0x100000001b3u;
+    }
+    if (tensor->dtype == NST_STR) return hash;
     for (size_t k = 0; k < bytes; k++) hash = (hash ^ data[k]) * 0x100000001b3u;
     return hash;
 }

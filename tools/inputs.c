@@ -70,6 +70,9 @@ static int make_random(const ToolOptions *options, const NstPort *port, uint64_t
 {
     size_t n = 1;
     *tensor = (NstTensor){.dtype = port->dtype, .rank = port->rank};
+    if (port->dtype == NST_STR)
+        return tool_usage("input '%s' holds strings, which are not made at random: give --input %s=FILE.npy",
+                          port->name, port->name);
     for (int axis = 0; axis < port->rank; axis++) {
         int64_t size = port->shape[axis];
         for (uint32_t s = 0; s < options->shapes.n; s++)

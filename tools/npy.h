@@ -6,12 +6,12 @@
 
 #define NPY_ERROR 512
 
-/* Reads a file.  Element types NumPy has no name for (bf16, f8) are read as those of `expected` when their size agrees.
+/* Reads a file.  Texts ("S", bytes, and "U", characters, which become UTF-8) are strings.  Element types NumPy has no name for (bf16, f8) are read as those of `expected` when their size agrees.
  * Fortran order becomes strides.  Owns: *memory (and the strides inside) is ended with free().
  * Returns 0, or -1 and the reason in error. */
 int npy_read(const char *path, NstDtype expected, NstTensor *tensor, void **memory, char error[NPY_ERROR]);
 
-/* Writes a row-major tensor.  Returns 0, or -1 and the reason in error. */
+/* Writes a row-major tensor; strings as bytes ("S").  Returns 0, or -1 and the reason in error. */
 int npy_write(const char *path, const NstTensor *tensor, char error[NPY_ERROR]);
 
 #endif

@@ -18,8 +18,28 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
+/* In quotes; other bytes than printable ones and those above 127 as \xHH. */
+static void print_string(const char *at)
+{
+    NstString s;
+    memcpy(&s, at, sizeof s);
+    putchar('"');
+    for (size_t k = 0; k < s.n; k++) {
+        unsigned char c = (unsigned char)s.at[k];
+        if (c < 32 || c == 127)
+            printf("\\x%02x", c);
+        else
+            printf(c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+    putchar('"');
+}
+
 static void print_element(NstDtype dtype, const char *at)
 {
+    if (dtype == NST_STR) {
+        print_string(at);
+        return;
+    }
     union {
         float f32;
         double f64;
@@ -249,8 +269,13 @@ static int run_often(const ToolOptions *options, const ToolOpen *open, const Too
         /* The first time outputs get memory, which then is used again; the second half is profiled. */
         NstRunOptions run = {.profile = k >= options->repeat ? profile : NULL};
         double start = now_ms();
-        for (uint32_t o = 0; o < outputs->n; o++)
-            if (outputs->at[o].tensor.owned) outputs->at[o].tensor.owned = NULL;
+        for (uint32_t o = 0; o < outputs->n; o++) {
+            NstTensor *tensor = &outputs->at[o].tensor;
+            if (tensor->dtype == NST_STR) /* texts are new in every run */
+                nst_tensor_release(tensor);
+            else
+                tensor->owned = NULL;
+        }
         status = nst_session_run(open->session, inputs->at, inputs->n, outputs->at, outputs->n, &run);
         if (k >= 0 && k < options->repeat) times[k] = now_ms() - start;
     }
@@ -282,7 +307,8 @@ int tool_bench(ToolOptions *options)
         for (uint32_t k = 0; memory && k < outputs.n; k++) memory[k] = outputs.at[k].tensor.owned;
         status =
             times && memory ? run_often(options, &open, &inputs, &outputs, &start, times) : tool_usage("no memory");
-        for (uint32_t k = 0; memory && k < outputs.n; k++) outputs.at[k].tensor.owned = memory[k];
+        for (uint32_t k = 0; memory && k < outputs.n; k++)
+            if (outputs.at[k].tensor.dtype != NST_STR) outputs.at[k].tensor.owned = memory[k];
     }
     free(memory);
     free(times);

@@ -1,5 +1,5 @@
 /* select.c: operators that choose: unique elements, boxes that do not overlap; and determinants, which choose pivots. */
-#include "frontend/lower.h"
+#include "frontend/lower/text.h"
 
 #include <math.h>
 
@@ -79,6 +79,7 @@ LOWER(unique)
     V front = flat ? x : permute(c, x, order);
     if (!flat) shape[1] = product(c, front, 1, r);
     V rows = reshape(c, front, 2, shape);
+    if (dtype(c, rows) == NST_STR) rows = string_ranks(c, rows);
     if (dtype(c, rows) == NST_BOOL) rows = convert(c, rows, NST_U8);
     Groups g;
     if (failed(c) || !find_groups(c, widen(c, rows), attr_i(c, "sorted") != 0, &g)) return;

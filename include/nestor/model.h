@@ -49,8 +49,7 @@ NST_API NstStatus nst_text_optimise(NstEngine *engine, const char *name, const c
 NST_API void nst_text_free(char *text);
 
 /* A tensor as ONNX stores it beside a model (a TensorProto, usually a file .pb).  Owns: *tensor has memory of the engine, to
- * be ended with nst_tensor_release.  Errors: NST_E_PARSE, NST_E_MODEL for the bytes; NST_E_UNSUPPORTED for strings;
- * NST_E_COMPILER. */
+ * be ended with nst_tensor_release.  Errors: NST_E_PARSE, NST_E_MODEL for the bytes; NST_E_COMPILER. */
 NST_API NstStatus nst_tensor_read_onnx(NstEngine *engine, const char *name, const void *bytes, size_t size,
                                        NstTensor *tensor) NST_MUST_CHECK;
 

@@ -37,7 +37,7 @@ typedef struct NstSessionOptions {
     uint32_t n_shapes;
     /* Inputs that will have this value in every run, by name or (name NULL) by position; dense, read when the session is made.  The plan is made for the
      * value where the structure of the model depends on it (axes, a permutation, the length of a shape), and then a run
-     * with another one is NST_E_INVALID; where it does not, the value is not looked at. */
+     * with another one is NST_E_INVALID; where it does not, the value is not looked at.  On strings no structure depends. */
     const NstNamedTensor *values;
     uint32_t n_values;
     /* Initializers that a run may be given, by name: they must be inputs of the graph too (nst_model_info lists them), and

@@ -185,5 +185,6 @@ NstDtype nst_dtype_of_name(const char *name)
 
 size_t nst_dtype_size(NstDtype dtype)
 {
+    if (dtype == NST_STR) return sizeof(NstString);
     return (unsigned)dtype < NST_DTYPE_COUNT ? (size_t)infos[dtype].bytes : 0;
 }

@@ -20,7 +20,7 @@ typedef struct NstDtypeInfo {
     const char *name; /* as in the IR text: "f32" */
     int onnx;         /* TensorProto.DataType */
     int bits;         /* in packed ONNX storage */
-    int bytes;        /* per element inside the engine */
+    int bytes;        /* per element inside the engine; of tensors as they cross the interface nst_dtype_size tells */
     NstDtypeClass klass;
     NstDtype compute; /* type scalar arithmetic is done in */
 } NstDtypeInfo;

@@ -133,6 +133,66 @@ class Tool(unittest.TestCase):
         self.fails(USAGE, "is no NumPy file", "run", self.softmax, "--input", f"x={path}")
         self.fails(USAGE, "cannot open", "run", self.softmax, "--input", f"x={path}x")
 
+    def test_strings(self):
+        words = self.file("words.nsg", """graph words(words: str[n], more: str[n]) {
+  %both = host "string_concat" "" %words, %more : str[n]
+  return both = %both
+}
+""")
+        a, b, out = (os.path.join(self.folder.name, n) for n in ("a.npy", "b.npy", "out"))
+        write_npy(a, "<U3", [3], "".join(w.ljust(3, "\0") for w in ("\u00e4", "", "a\0b")).encode("utf-32-le"))
+        write_npy(b, "|S2", [3], b"1\0" + b"\0\0" + b"\"\n")
+        for words_of in [[], ["--threads", "1", "--fail-on-compile"], ["--interpret"]]:
+            text = self.ok("run", words, "--input", f"words={a}", "--input", f"more={b}", "--output-dir", out, *words_of)
+            self.assertEqual(text.splitlines()[0], 'both: str[3] = "\u00e41" "" "a\\x00b\\"\\x0a"')
+            head, data = read_npy(os.path.join(out, "both.npy"))
+            self.assertIn("'descr': '|S5', 'fortran_order': False, 'shape': (3,)", head)
+            self.assertEqual(data, "\u00e41".encode().ljust(5, b"\0") + b"\0" * 5 + b'a\0b"\n')
+        found = json.loads(self.ok("bench", words, "--input", f"words={a}", "--input", f"more={b}", "--repeat", "3", "--json"))
+        self.assertEqual(found["runs"], 3)
+        self.fails(USAGE, "input 'words' holds strings, which are not made at random", "run", words, "--dim", "n=1")
+        write_npy(a, "<U1", [1], struct.pack("<I", 0x110000))
+        self.fails(USAGE, "is no NumPy file of a type that can be read", "run", words, "--input", f"words={a}")
+        write_npy(a, "|V16", [3], bytes(48))
+        self.fails(USAGE, "is no NumPy file of a type that can be read", "run", words, "--input", f"words={a}")
+        write_npy(a, "|S4", [3], bytes(11))
+        self.fails(USAGE, "ends before its 3 elements do", "run", words, "--input", f"words={a}")
+        zero = self.file("zero.nsg", 'graph zero() { %z = const str[1] data ["a\\x00"] return z = %z }')
+        self.fails_at_the_end("ends in a zero byte", "run", zero, "--output-dir", out)
+
+    def fails_at_the_end(self, text, *words):
+        done = self.call(*words)
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def string_case(self, name, words):
+        """A folder of test data: the words given come back in upper case."""
+        def tensor(texts):
+            return (b"\x08" + bytes([len(texts)]) + b"\x10\x08" +
+                    b"".join(b"\x32" + bytes([len(t)]) + t for t in texts))
+        data = os.path.join(self.folder.name, "cases", name, "test_data_set_0")
+        os.makedirs(data)
+        model = 'graph up(x: str[n]) { %y = host "string_normalize" "UPPER exact" %x : str[n] return y = %y }'
+        for path, content in [(os.path.join(os.path.dirname(data), "model.onnx"), model.encode()),
+                              (os.path.join(data, "input_0.pb"), tensor([b"one", b"\xc3\xa4"])),
+                              (os.path.join(data, "output_0.pb"), tensor(words))]:
+            with open(path, "wb") as f:
+                f.write(content)
+
+    def test_cases_of_strings(self):
+        self.string_case("good", [b"ONE", b"\xc3\x84"])
+        self.string_case("wrong", [b"ONE", b"A"])
+        cases = os.path.join(self.folder.name, "cases")
+        seen = set()
+        for words in [[], ["--interpret"], ["--threads", "1", "--fail-on-compile"]]:
+            done = self.call("test", cases, "--json", *words)
+            self.assertEqual((done.returncode, done.stderr), (1, ""))
+            good, wrong = json.loads(done.stdout)["cases"]
+            self.assertEqual(good["verdict"], "passed", good["why"])
+            self.assertEqual(wrong["why"], 'output 0: 1 of 2 elements differ, the first at 1: "\u00c4", expected "A"')
+            seen.add(good["hash"])
+        self.assertEqual(len(seen), 1)
+
     def test_digits(self):
         with open("models/expected.tsv", encoding="utf-8") as f:
             rows = [line.split("\t") for line in f if not line.startswith("#")]

@@ -89,3 +89,17 @@ Test(graph_text, symbols_named_as_kinds_round_trip)
     cr_assert_str_eq(reprint("graph g(x: f16[value, counted]) { return\n}\n"), text);
     cr_assert_str_eq(reprint(text), text);
 }
+
+/* Strings stand as what they are, also bytes that are no text, and many of them. */
+Test(graph_text, strings_round_trip)
+{
+    const char *text =
+        "graph words() {\n"
+        "  %none = const str[0] data []\n"
+        "  %one = const str[] splat \"a \\\"word\\\"\"\n"
+        "  %many = const str[3, 6] data [\"\", \"a\", \"a\\x00b\", \"\\n\", \"\\x80\", \"a\", \"1\", \"2\", "
+        "\"3\", \"4\", \"5\", \"6\", \"7\", \"8\", \"9\", \"10\", \"11\", \"12\"]\n"
+        "  return none = %none, one = %one, many = %many\n"
+        "}\n";
+    cr_assert_str_eq(reprint(text), text);
+}

@@ -112,6 +112,26 @@ Test(graph_verify, every_check_is_hit)
 #undef NST_GRAPH_CHECK
 }
 
+/* A text names its strings; a graph that is built may hold any handle. */
+Test(graph_verify, strings_are_those_of_the_graph)
+{
+    NstGraph *graph = nst_graph_new(ctx.arena, "words");
+    const int64_t two[1] = {2};
+    uint64_t handle[2] = {0, nst_strings_put(graph->strings, "word", 4)};
+    NstBuild build;
+    nst_build_init(&build, &ctx, graph, NST_GRAPH_REGION);
+    NstVal words = nst_build_const(&build, NST_STR, 1, two, handle);
+    cr_assert_eq(nst_build_status(&build), NST_OK, "%s", ctx.error);
+    cr_assert_eq(nst_graph_verify(&ctx, graph), NST_OK, "%s", ctx.error);
+    NstConst *constant = &nst_value_node(graph, words)->attr.constant;
+    handle[1] = 2;
+    constant->data = handle;
+    expect_broken(21, "data", "element 1 is string 2, the graph has 2", graph);
+    constant->data = NULL;
+    constant->splat.bits = UINT64_MAX;
+    expect_broken(21, "a splat", "element 0 is string 18446744073709551615, the graph has 2", graph);
+}
+
 Test(graph_verify, good_graphs_pass)
 {
     glob_t found;

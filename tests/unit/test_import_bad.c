@@ -197,6 +197,26 @@ Test(import_bad, attributes)
     expect(&m, NST_E_MODEL, "Concat 'n1': attribute 'axis' has type 7, allowed: 2 (i)");
 }
 
+/* What would be cut short at the zero. */
+Test(import_bad, texts_of_attributes_with_a_zero)
+{
+    for (unsigned field = 4; field <= 9; field += 5) { /* s, strings */
+        NstText list, a;
+        nst_text_init(&list, ctx.arena);
+        nst_text_init(&a, ctx.arena);
+        pb_text(&a, 1, field == 4 ? "value_string" : "value_strings");
+        pb_bytes(&a, field, "a\0b", 3);
+        pb_int(&a, 20, field == 4 ? 3 : 8);
+        pb_message(&list, 5, &a);
+        OnnxModel m = onnx_model(ctx.arena);
+        onnx_node(&m, "Constant", "n1", "", "y", &list);
+        onnx_output(&m, "y", 8, (int64_t[]){-1, INT64_MIN});
+        expect(&m, NST_E_UNSUPPORTED,
+               field == 4 ? "attribute 'value_string' has a text with a zero byte in it"
+                          : "attribute 'value_strings' has a text with a zero byte in it");
+    }
+}
+
 Test(import_bad, convolution_says_which_channels)
 {
     static const int64_t image[] = {1, 64, 8, 8, END}, kernel[] = {8, 3, 1, 1, END};

@@ -112,6 +112,13 @@ static void make_plan(void)
     nst_vec_push(ctx.arena, &plan->constants,
                  ((NstPlanConst){.dtype = NST_I8, .data = model + 5, .model_offset = 5, .bytes = 59}));
     nst_vec_push(ctx.arena, &plan->files, ((NstPlanFile){"weights.bin", {1, 2, 3, 4, 5}}));
+    static const uint64_t handle[2] = {2, 1};
+    plan->strings = nst_strings_new(ctx.arena);
+    (void)nst_strings_put(plan->strings, "one", 3);
+    (void)nst_strings_put(plan->strings, "t\0o", 3);
+    uint32_t words = nst_test_buffer(plan, "words", NST_PLACE_CONST, 3, nst_dim_const(dims, 4)); /* 16 bytes */
+    plan->buffers.at[words].dtype = NST_STR;
+    nst_vec_push(ctx.arena, &plan->constants, ((NstPlanConst){.dtype = NST_STR, .data = handle, .bytes = 16}));
     nst_test_port(plan, false, "x", x);
     static const float only[2] = {3, 4};
     static const int64_t only_shape[1] = {2};
@@ -120,6 +127,7 @@ static void make_plan(void)
     plan->inputs.at[0].only_shape = only_shape;
     nst_test_port(plan, true, "y", y);
     nst_test_port(plan, true, "m8", m8);
+    nst_test_port(plan, true, "words", words);
     nst_test_kernel(plan, "pack", false);
     uint32_t k = nst_test_kernel(plan, "main", true);
     NstPlanKernel *kernel = &plan->kernels.at[k];
@@ -200,6 +208,10 @@ Test(plan_io, reads_back_what_was_written)
     cr_assert_eq(memcmp(back->code, "code", 5), 0);
     cr_assert_eq(memcmp(back->constants.at[0].data, plan->constants.at[0].data, 12), 0);
     cr_assert_eq(back->constants.at[2].data, model + 5);
+    cr_assert_eq(nst_strings_count(back->strings), 3);
+    cr_assert_eq(memcmp(nst_strings_get(back->strings, 2)->at, "t\0o", 4), 0);
+    cr_assert_eq(memcmp(back->constants.at[3].data, plan->constants.at[3].data, 16), 0);
+    cr_assert_eq(back->bodies.at[1]->bodies.at[0]->strings, back->strings);
     cr_assert_eq(back->bodies.n, 3);
     cr_assert_eq(memcmp(back->bodies.at[1]->code, "more code", 10), 0);
     cr_assert_eq(((const float *)back->bodies.at[2]->constants.at[0].data)[1], 8);
@@ -229,6 +241,44 @@ Test(plan_io, constants_that_were_packed_are_left_out)
     cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, without, model, sizeof model, &back), NST_OK, "%s", ctx.error);
     cr_assert_null(back->constants.at[0].data);
     cr_assert_not_null(back->constants.at[1].data);
+}
+
+/* What a run would take for strings must be strings that the file has. */
+static void expect_damage(const char *text)
+{
+    size_t n;
+    unsigned char *bytes = written(plan, &n);
+    NstPlan *back;
+    cr_assert_eq(nst_plan_read(&ctx, ctx.arena, bytes, n, model, sizeof model, &back), NST_E_PARSE);
+    cr_assert(strstr(ctx.error, text), "%s", ctx.error);
+    nst_ctx_clear(&ctx);
+}
+
+Test(plan_io, strings_that_are_not_there_are_damage)
+{
+    static const uint64_t beyond[2] = {0, 3};
+    make_plan();
+    NstPlanConst *constant = &plan->constants.at[3], good = *constant;
+    constant->data = beyond;
+    expect_damage("a string that is not there");
+    *constant = good;
+    constant->bytes = 12;
+    expect_damage("a constant of no whole strings");
+    *constant = good;
+    constant->model_offset = 5;
+    expect_damage("a constant of no whole strings");
+    *constant = good;
+    constant->dtype = NST_I64;
+    expect_damage("strings in a constant of another type");
+    *constant = good;
+    plan->outputs.at[2].type.dtype = NST_I64;
+    expect_damage("strings in a buffer of another type");
+    plan->outputs.at[2].type.dtype = NST_STR;
+    plan->inputs.at[0].type.dtype = NST_STR;
+    expect_damage("strings as the only value of an input");
+    plan->inputs.at[0].type.dtype = NST_F32;
+    plan->strings->list.at[2] = plan->strings->list.at[1];
+    expect_damage("a string that stands twice");
 }
 
 /* Reads what may be damaged: any status but no crash; what is accepted can be written and printed. */

@@ -515,28 +515,6 @@ Test(session, initializers_that_are_inputs_keep_or_lose_their_default)
     nst_ctx_dispose(&ctx);
 }
 
-Test(session, refuses_strings_by_name)
-{
-    NstCtx ctx;
-    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    OnnxModel m = onnx_model(ctx.arena);
-    static const int64_t two[] = {2, INT64_MIN};
-    onnx_input(&m, "words", 8, two);
-    onnx_output(&m, "same", 8, two);
-    onnx_node(&m, "Identity", "i", "words", "same", NULL);
-    NstText bytes = onnx_bytes(&m);
-    NstStatus status = nst_model_open_memory(engine, "test", nst_text_get(&bytes), bytes.n, &model);
-    if (status == NST_OK) status = nst_session_new(model, NULL, &session);
-    uint64_t handle[2] = {0};
-    NstNamedTensor in = {.name = "words",
-                         .tensor = {.dtype = NST_STR, .rank = 1, .shape = {2}, .data = handle, .bytes = 16}},
-                   out = {.name = "same"};
-    if (status == NST_OK) status = nst_session_run(session, &in, 1, &out, 1, NULL);
-    cr_expect_eq(status, NST_E_UNSUPPORTED, "%s", nst_status_name(status));
-    cr_expect(strstr(nst_error_text(), "value 'words': string tensors are not supported"), "%s", nst_error_text());
-    nst_ctx_dispose(&ctx);
-}
-
 /* A sequence that is an input is declared by its elements, which are inputs then; one that is an output likewise. */
 Test(session, elements_of_sequences_are_inputs_and_outputs)
 {
