@@ -1,13 +1,11 @@
 /* timing.c: the interleaved timer and its team of threads. */
 #include "bench/timing.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "ir/base/os.h"
+#include "runtime/threads.h"
 
 const NstBenchLimits NST_BENCH_DEFAULT = {
     .seconds = 0.5, .sample_ns = 50e3, .warm_calls = 1, .min_rounds = 7, .max_rounds = 2000};
@@ -157,77 +155,22 @@ void nst_bench_dispose(NstBench *bench)
 /* -- team
  * ------------------------------------------------------------------------------------------------------- */
 
-/* A round starts when `started` grows; each thread adds one to `finished` when its part is done. */
 struct NstBenchTeam {
-    _Alignas(64) atomic_ulong started;
-    _Alignas(64) atomic_ulong finished;
-    _Alignas(64) atomic_bool quit;
-    int n_threads, n_running;  /* running: threads that exist besides the caller */
-    cpu_set_t all;             /* processors the threads may use */
-    int avoided;               /* the one they keep off, where the caller was last */
-    const NstBenchCase *parts; /* of the job that runs now */
-    struct Member {
-        NstBenchTeam *team;
-        int index;
-        pthread_t thread;
-    } members[NST_BENCH_MAX_THREADS];
+    NstPool *pool;
+    int n_threads;
 };
 
-/* Waits a moment.  After many moments gives up the processor: where another process holds the second core, both
- * threads share one, and the one waited for could not run before the end of this one's time slice. */
-static void pause_briefly(int *waited)
+/* The system may have started fewer threads than there are parts. */
+static void run_parts(void *arg, int thread, int threads)
 {
-    enum { SPINS = 2000 }; /* about 50 us */
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-    if (++*waited >= SPINS) {
-        sched_yield();
-        *waited = 0;
-    }
-}
-
-static void *member_main(void *arg)
-{
-    struct Member *member = arg;
-    NstBenchTeam *team = member->team;
-    for (unsigned long seen = 0;; seen++) {
-        int waited = 0;
-        while (atomic_load_explicit(&team->started, memory_order_acquire) == seen) {
-            if (atomic_load_explicit(&team->quit, memory_order_relaxed)) return NULL;
-            pause_briefly(&waited);
-        }
-        const NstBenchCase *part = &team->parts[member->index];
-        part->run(part->arg);
-        atomic_fetch_add_explicit(&team->finished, 1, memory_order_release);
-    }
-}
-
-/* Keeps the threads off the caller's processor: two that spin for one another look too busy to be parted, and a pair on one
- * processor takes each other's time for seconds. */
-static void part_from_caller(NstBenchTeam *team)
-{
-    int cpu = sched_getcpu();
-    cpu_set_t others = team->all;
-    if (cpu == team->avoided || cpu < 0 || cpu >= CPU_SETSIZE) return;
-    CPU_CLR((size_t)cpu, &others);
-    if (CPU_COUNT(&others) == 0) return;
-    team->avoided = cpu;
-    for (int t = 1; t <= team->n_running; t++)
-        (void)pthread_setaffinity_np(team->members[t].thread, sizeof others, &others);
+    const NstBenchJob *job = arg;
+    for (int t = thread; t < job->team->n_threads; t += threads) job->parts[t].run(job->parts[t].arg);
 }
 
 static void run_job(void *arg)
 {
     const NstBenchJob *job = arg;
-    NstBenchTeam *team = job->team;
-    part_from_caller(team);
-    team->parts = job->parts;
-    unsigned long wanted = atomic_load_explicit(&team->finished, memory_order_relaxed) + (unsigned long)team->n_running;
-    atomic_fetch_add_explicit(&team->started, 1, memory_order_release);
-    job->parts[0].run(job->parts[0].arg);
-    int waited = 0;
-    while (atomic_load_explicit(&team->finished, memory_order_acquire) != wanted) pause_briefly(&waited);
+    nst_pool_run(job->team->pool, job->team->n_threads, run_parts, arg);
 }
 
 NstBenchCase nst_bench_job_case(NstBenchJob *job, const char *name)
@@ -242,22 +185,12 @@ NstStatus nst_bench_team_new(NstCtx *ctx, int threads, NstBenchTeam **out)
     *out = NULL;
     NST_CHECK(ctx, threads >= 1 && threads <= NST_BENCH_MAX_THREADS, NST_E_INVALID,
               "%d threads given, 1 to %d are allowed", threads, NST_BENCH_MAX_THREADS);
-    size_t bytes = (sizeof(NstBenchTeam) + 63) / 64 * 64;
-    NstBenchTeam *team = aligned_alloc(64, bytes);
-    NST_CHECK(ctx, team, NST_E_NOMEM, "no memory for %zu bytes", bytes);
-    memset(team, 0, sizeof *team);
-    team->n_threads = threads;
-    team->avoided = -1;
-    if (sched_getaffinity(0, sizeof team->all, &team->all) != 0) CPU_ZERO(&team->all);
-    for (int t = 1; t < threads; t++) {
-        struct Member *member = &team->members[t];
-        *member = (struct Member){.team = team, .index = t};
-        if (pthread_create(&member->thread, NULL, member_main, member) != 0) {
-            nst_bench_team_free(team);
-            NST_FAIL(ctx, NST_E_NOMEM, "thread %d of %d could not be started", t + 1, threads);
-        }
-        team->n_running++;
+    NstBenchTeam *team = malloc(sizeof *team);
+    if (!team || nst_pool_new(threads, &team->pool) != NST_OK) {
+        free(team);
+        NST_FAIL(ctx, NST_E_NOMEM, "no memory for a team of %d threads", threads);
     }
+    team->n_threads = threads;
     *out = team;
     return NST_OK;
 }
@@ -265,7 +198,6 @@ NstStatus nst_bench_team_new(NstCtx *ctx, int threads, NstBenchTeam **out)
 void nst_bench_team_free(NstBenchTeam *team)
 {
     if (!team) return;
-    atomic_store(&team->quit, true);
-    for (int t = 1; t <= team->n_running; t++) pthread_join(team->members[t].thread, NULL);
+    nst_pool_free(team->pool);
     free(team);
 }

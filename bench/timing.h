@@ -72,15 +72,15 @@ double nst_bench_quantile(double *values, int n, double q);
 
 /* -- threads -- */
 
-/* Spinning threads that run one case each at the same moment. */
+/* Threads of runtime/threads.h that run one case each at the same moment. */
 typedef struct NstBenchTeam NstBenchTeam;
 
-/* Starts threads - 1 threads, the caller being the first.
+/* A team of this many threads, the caller being the first.
  * Owns: ended with nst_bench_team_free.  Errors: NST_E_INVALID unless 1 <= threads <= NST_BENCH_MAX_THREADS;
- * NST_E_NOMEM if a thread cannot be started. */
+ * NST_E_NOMEM.  The parts of threads that the system does not start or that are late run after the caller's. */
 NstStatus nst_bench_team_new(NstCtx *ctx, int threads, NstBenchTeam **team) NST_MUST_CHECK;
 
-/* Joins the threads; NULL is allowed.  They spin until then: keep a team no longer than its measurements. */
+/* Joins the threads; NULL is allowed. */
 void nst_bench_team_free(NstBenchTeam *team);
 
 /* What the threads of a team run at the same moment: parts[t] on thread t. */
