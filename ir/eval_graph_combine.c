@@ -155,6 +155,7 @@ NstStatus nst_eval_prefix(NstEvalNode *n)
 typedef struct Operand {
     const NstEvalValue *from;
     const uint8_t *label;
+    int64_t stride[NST_MAX_RANK]; /* by axis */
     NstScalar *element;
 } Operand;
 
@@ -194,7 +195,10 @@ static NstStatus operand_init(NstEvalNode *n, uint32_t j, Operand *operand)
     NstScalar *arg = NST_NEW_ARRAY(n->eval->arena, NstScalar, 1 + n_extra);
     NstEvalFormula formula;
     if (pre.i != 0) NST_TRY(nst_eval_formula_init(n->eval, pre, &formula));
-    *operand = (Operand){n->in[j], a->contract.labels[j], NST_NEW_ARRAY(n->eval->arena, NstScalar, count)};
+    *operand = (Operand){
+        .from = n->in[j], .label = a->contract.labels[j], .element = NST_NEW_ARRAY(n->eval->arena, NstScalar, count)};
+    int64_t stride = 1;
+    for (int axis = t->rank - 1; axis >= 0; stride *= t->shape[axis--]) operand->stride[axis] = stride;
     for (; position < count; position++) {
         NstScalar value = arg[0] = nst_eval_get(t, position);
         for (int axis = 0; axis < t->rank; axis++) at[a->contract.labels[j][axis]] = index[axis];
@@ -210,16 +214,15 @@ static NstStatus operand_init(NstEvalNode *n, uint32_t j, Operand *operand)
     return NST_OK;
 }
 
-/* acc + product of the operands' elements at an index; unchanged if one of them is padding. */
-static NstScalar add_product(NstEvalNode *n, const Operand *operand, const int64_t *at, NstScalar acc)
+/* acc + product of the operands' elements at their positions; unchanged if one of them is padding. */
+static NstScalar add_product(NstEvalNode *n, const Operand *operand, const int64_t *position, NstScalar acc)
 {
     NstDtype type = n->node->attr.contract.accumulate;
     int count = n->node->attr.contract.n_operands;
     NstScalar product = {0}, arg[3];
     for (int j = 0; j < count; j++) {
-        int64_t position = labelled_position(&operand[j].from->t, operand[j].label, at);
-        if (operand[j].from->pad && operand[j].from->pad[position]) return acc;
-        NstScalar element = operand[j].element[position];
+        if (operand[j].from->pad && operand[j].from->pad[position[j]]) return acc;
+        NstScalar element = operand[j].element[position[j]];
         arg[0] = product;
         arg[1] = element;
         if (j == count - 1 && nst_dtype_is_float(type)) {
@@ -233,26 +236,72 @@ static NstScalar add_product(NstEvalNode *n, const Operand *operand, const int64
     return nst_scalar_eval(NST_OP_ADD, type, type, arg, n->eval->has_fma);
 }
 
+/* Elements from one index of a label to the next. */
+static int64_t label_step(const Operand *operand, int label)
+{
+    int64_t step = 0;
+    for (int axis = 0; axis < operand->from->t.rank; axis++)
+        if (operand->label[axis] == label) step += operand->stride[axis];
+    return step;
+}
+
+/* The common case, so that whole networks can be interpreted. */
+static void add_f32_products(const NstEvalNode *n, const Operand *operand, const int64_t *position, const int64_t *step,
+                             int64_t count, NstScalar *state)
+{
+    const uint8_t *pad[2] = {operand[0].from->pad, operand[1].from->pad};
+    int64_t lanes = n->node->attr.contract.lanes, a = position[0], b = position[1];
+    for (int64_t i = 0; i < count; i++, a += step[0], b += step[1]) {
+        if ((pad[0] && pad[0][a]) || (pad[1] && pad[1][b])) continue;
+        NstScalar *acc = &state[lanes > 1 ? i % lanes : 0];
+        acc->f = (double)nst_scalar_fma_f32((float)operand[0].element[a].f, (float)operand[1].element[b].f,
+                                            (float)acc->f, n->eval->has_fma);
+    }
+}
+
+/* Adds the products along the innermost summed label, from the given positions on. */
+static void add_products(NstEvalNode *n, const Operand *operand, int64_t *position, int inner, int64_t count,
+                         NstScalar *state)
+{
+    int operands = n->node->attr.contract.n_operands, lanes = n->node->attr.contract.lanes;
+    int64_t step[NST_CONTRACT_MAX_OPERANDS];
+    for (int j = 0; j < operands; j++) step[j] = label_step(&operand[j], inner);
+    if (n->node->attr.contract.accumulate == NST_F32 && operands == 2) {
+        add_f32_products(n, operand, position, step, count, state);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        NstScalar *acc = &state[i % lanes];
+        *acc = add_product(n, operand, position, *acc);
+        for (int j = 0; j < operands; j++) position[j] += step[j];
+    }
+}
+
 /* Sum over the summed labels in their order, for the output's index in at[]. */
 static NstScalar contract_one(NstEvalNode *n, const Operand *operand, const int64_t *extent, int64_t *at)
 {
     const NstAttrs *a = &n->node->attr;
     NstDtype type = a->contract.accumulate;
     NstScalar state[NST_ORDER_MAX_LANES];
-    int64_t shape[NST_MAX_LABELS], run[NST_MAX_LABELS] = {0};
-    int n_sum = a->contract.n_sum, lanes = a->contract.lanes;
+    int64_t shape[NST_MAX_LABELS], run[NST_MAX_LABELS] = {0}, position[NST_CONTRACT_MAX_OPERANDS];
+    int outer = a->contract.n_sum - 1, lanes = a->contract.lanes; /* summed labels around the innermost */
     bool empty = false;
     memset(state, 0, sizeof state); /* 0 and 0.0 */
-    for (int k = 0; k < n_sum; k++) {
+    for (int k = 0; k <= outer; k++) {
+        at[a->contract.sum[k]] = 0;
         shape[k] = extent[a->contract.sum[k]];
         empty = empty || shape[k] == 0;
     }
     if (empty) return state[0];
     do {
-        for (int k = 0; k < n_sum; k++) at[a->contract.sum[k]] = run[k];
-        int lane = n_sum > 0 ? (int)(run[n_sum - 1] % lanes) : 0;
-        state[lane] = add_product(n, operand, at, state[lane]);
-    } while (nst_eval_next(n_sum, shape, run));
+        for (int k = 0; k < outer; k++) at[a->contract.sum[k]] = run[k];
+        for (int j = 0; j < a->contract.n_operands; j++)
+            position[j] = labelled_position(&operand[j].from->t, operand[j].label, at);
+        if (outer < 0)
+            state[0] = add_product(n, operand, position, state[0]);
+        else
+            add_products(n, operand, position, a->contract.sum[outer], shape[outer], state);
+    } while (outer > 0 && nst_eval_next(outer, shape, run));
     for (int h = lanes / 2; h > 0; h /= 2) {
         for (int l = 0; l < h; l++) {
             NstScalar arg[2] = {state[l], state[l + h]};
@@ -267,7 +316,7 @@ NstStatus nst_eval_contract(NstEvalNode *n)
     const NstAttrs *a = &n->node->attr;
     int64_t extent[NST_MAX_LABELS], at[NST_MAX_LABELS] = {0}, shape[NST_MAX_RANK], index[NST_MAX_RANK] = {0},
                                     position = 0;
-    Operand operand[4];
+    Operand operand[NST_CONTRACT_MAX_OPERANDS];
     NST_TRY(label_extents(n, extent));
     for (uint32_t j = 0; j < (uint32_t)a->contract.n_operands; j++) NST_TRY(operand_init(n, j, &operand[j]));
     for (int k = 0; k < a->contract.out_rank; k++) shape[k] = extent[a->contract.out_labels[k]];

@@ -112,6 +112,8 @@ NstExpr nst_expr_make(NstExprs *exprs, NstScalarOp op, NstDtype type, const NstE
 /* Evaluates one elementary operation on values of the operand type; `type` is the result type, `from` the operand's.
  * For expanded operations evaluates their expansion (fma or mul+add as `has_fma` says). */
 NstScalar nst_scalar_eval(NstScalarOp op, NstDtype type, NstDtype from, const NstScalar *arg, bool has_fma);
+/* NST_OP_FMA of f32 values, for loops of the interpreter that do little else. */
+float nst_scalar_fma_f32(float a, float b, float c, bool has_fma);
 /* What the packed lanes of a DOT operation's second and third operand are; the operation with such lanes, NST_OP_NONE if
  * there is none. */
 typedef struct NstDotLanes {

@@ -72,7 +72,8 @@ typedef struct NstCombine {
 } NstCombine;
 
 /* Labels of a contraction: 0..51 stand for the letters a..z A..Z of an equation. */
-#define NST_MAX_LABELS 52
+#define NST_MAX_LABELS            52
+#define NST_CONTRACT_MAX_OPERANDS 4
 
 /* Attributes, by primitive (union member named after it). */
 typedef union NstAttrs {

@@ -193,8 +193,8 @@ NstStatus nst_infer_contract(NstRule *rule)
     const NstAttrs *a = rule->attr;
     NstDim extent[NST_MAX_LABELS] = {{0}}, shape[NST_MAX_RANK];
     int n = a->contract.n_operands, rank = a->contract.out_rank;
-    NST_CHECK(rule->ctx, n >= 2 && n <= 4 && (uint32_t)n <= rule->n_in, NST_E_INVALID,
-              "contract: %d operands, allowed: 2..4", n);
+    NST_CHECK(rule->ctx, n >= 2 && n <= NST_CONTRACT_MAX_OPERANDS && (uint32_t)n <= rule->n_in, NST_E_INVALID,
+              "contract: %d operands, allowed: 2..%d", n, NST_CONTRACT_MAX_OPERANDS);
     NST_CHECK(rule->ctx, a->contract.labels && (rank == 0 || a->contract.out_labels), NST_E_INVALID,
               "contract: no labels");
     NST_TRY(nst_rule_rank(rule, rank));

@@ -274,6 +274,13 @@ static double mod_float(NstDtype type, double a, double b)
     return (rest < 0) != (b < 0) ? round_to(type, rest + b) : rest;
 }
 
+float nst_scalar_fma_f32(float a, float b, float c, bool has_fma)
+{
+    if (has_fma) return fmaf(a, b, c);
+    float product = a * b;
+    return product + c;
+}
+
 /* The operations that round, in float. */
 static double eval_rounding_f32(NstScalarOp op, float a, float b, float c, bool has_fma)
 {
@@ -283,11 +290,7 @@ static double eval_rounding_f32(NstScalarOp op, float a, float b, float c, bool 
     case NST_OP_MUL: return (double)(a * b);
     case NST_OP_DIV: return (double)(a / b);
     case NST_OP_SQRT: return (double)sqrtf(a);
-    case NST_OP_FMA: {
-        if (has_fma) return (double)fmaf(a, b, c);
-        float product = a * b;
-        return (double)(product + c);
-    }
+    case NST_OP_FMA: return (double)nst_scalar_fma_f32(a, b, c, has_fma);
     default: NST_ASSERT(!"rounding operation"); return 0;
     }
 }

@@ -334,7 +334,8 @@ static NstStatus read_contract(NstGraphReader *r, NstStatement *s)
     NST_TRY(read_operands(r, s));
     NST_TRY(apply_equation(r, s, equation));
     uint32_t n_operands = (uint32_t)s->attr.contract.n_operands, n_types = 1 + s->in.n - n_operands;
-    if (n_operands > 4) return nst_graph_read_fail(r, "%u operands, allowed: 2..4", n_operands);
+    if (n_operands > NST_CONTRACT_MAX_OPERANDS)
+        return nst_graph_read_fail(r, "%u operands, allowed: 2..%d", n_operands, NST_CONTRACT_MAX_OPERANDS);
     NstDtype *type = NST_NEW_ARRAY(r->arena, NstDtype, n_types);
     for (uint32_t k = 1; k < n_types; k++) type[k] = operand_type(r, s, n_operands + k - 1)->dtype;
     NstExpr *e = NST_NEW_ARRAY(r->arena, NstExpr, 4);
