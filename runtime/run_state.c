@@ -54,26 +54,26 @@ static NstStatus byte_size(NstRunState *state, uint32_t b, int64_t *bytes)
 
 /* --- symbols ------------------------------------------------------------------------------------------------- */
 
-/* "x: f32[n, 3]" for messages [state's arena]. */
-static const char *port_text(NstRunState *state, const NstPlanPort *port)
+/* "f32[n, 3]" for messages. */
+static const char *port_text(NstArena *arena, const NstPlan *plan, const NstPlanPort *port)
 {
     NstText text;
-    nst_text_init(&text, state->ctx.arena);
-    nst_type_print(&text, state->exec->plan->dims, &port->type);
+    nst_text_init(&text, arena);
+    nst_type_print(&text, plan->dims, &port->type);
     return nst_text_get(&text);
 }
 
-static NstStatus check_form(NstRunState *state, const NstPlanPort *port, const NstTensor *tensor)
+NstStatus nst_input_check(NstCtx *ctx, const NstPlan *plan, const NstPlanPort *port, const NstTensor *tensor)
 {
-    NST_CHECK(&state->ctx, tensor->dtype == port->type.dtype, NST_E_TYPE, "input '%s' is given as %s, allowed is %s",
-              port->name, nst_dtype_name(tensor->dtype), port_text(state, port));
-    NST_CHECK(&state->ctx, tensor->rank == port->type.rank, NST_E_SHAPE,
-              "input '%s' is given with rank %d, allowed is %s", port->name, (int)tensor->rank, port_text(state, port));
+    NST_CHECK(ctx, tensor->dtype == port->type.dtype, NST_E_TYPE, "input '%s' is given as %s, allowed is %s",
+              port->name, nst_dtype_name(tensor->dtype), port_text(ctx->arena, plan, port));
+    NST_CHECK(ctx, tensor->rank == port->type.rank, NST_E_SHAPE, "input '%s' is given with rank %d, allowed is %s",
+              port->name, (int)tensor->rank, port_text(ctx->arena, plan, port));
     int64_t elements = 1;
     for (int axis = 0; axis < tensor->rank; axis++) {
-        NST_CHECK(&state->ctx, tensor->shape[axis] >= 0, NST_E_SHAPE, "input '%s': axis %d is given as %lld",
-                  port->name, axis, (long long)tensor->shape[axis]);
-        NST_CHECK(&state->ctx, !__builtin_mul_overflow(elements, tensor->shape[axis], &elements), NST_E_SHAPE,
+        NST_CHECK(ctx, tensor->shape[axis] >= 0, NST_E_SHAPE, "input '%s': axis %d is given as %lld", port->name, axis,
+                  (long long)tensor->shape[axis]);
+        NST_CHECK(ctx, !__builtin_mul_overflow(elements, tensor->shape[axis], &elements), NST_E_SHAPE,
                   "input '%s' has more than 2^63 elements", port->name);
     }
     return NST_OK;
@@ -96,7 +96,7 @@ static NstStatus define_symbols(NstRunState *state, const NstTensor *inputs)
     const NstPlan *plan = state->exec->plan;
     for (uint32_t k = 0; k < plan->inputs.n; k++) {
         const NstPlanPort *port = &plan->inputs.at[k];
-        NST_TRY(check_form(state, port, &inputs[k]));
+        NST_TRY(nst_input_check(&state->ctx, plan, port, &inputs[k]));
         for (int axis = 0; axis < port->type.rank; axis++) {
             const NstDimNode *node = nst_dim_node(plan->dims, port->type.shape[axis]);
             if (node->op != NST_DIM_SYM || state->known[node->sym.i]) continue;
@@ -119,7 +119,7 @@ static NstStatus check_axes(NstRunState *state, const NstTensor *inputs)
             NST_TRY(nst_run_state_size(state, port->type.shape[axis], port->name, &expected));
             NST_CHECK(&state->ctx, given == expected, NST_E_SHAPE,
                       "input '%s': axis %d is %lld, allowed is %lld (%s with the other axes given)", port->name, axis,
-                      (long long)given, (long long)expected, port_text(state, port));
+                      (long long)given, (long long)expected, port_text(state->ctx.arena, plan, port));
         }
     }
     return NST_OK;

@@ -99,6 +99,10 @@ NstStatus nst_run_state_params(NstRunState *state, const NstPlanStep *step, int6
 NstStatus nst_run_state_scratch(NstRunState *state, const NstPlanStep *steps, uint32_t n) NST_MUST_CHECK;
 struct NstBarrier *nst_run_state_barrier(const NstRunState *state);
 
+/* Element type, rank and number of elements are what the plan says of that input.  Errors: NST_E_TYPE, NST_E_SHAPE. */
+NstStatus nst_input_check(NstCtx *ctx, const NstPlan *plan, const NstPlanPort *port,
+                          const NstTensor *tensor) NST_MUST_CHECK;
+
 /* Bytes from the first element of an input to the end of its last, 0 if it is empty.  size: bytes of an element.
  * Errors: NST_E_INVALID for negative strides, NST_E_SHAPE for sizes past 64 bits. */
 NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, size_t size, const char *name,

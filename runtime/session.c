@@ -515,6 +515,27 @@ static NstStatus give_output(const NstPlanPort *port, NstTensor *made, NstTensor
     return NST_OK;
 }
 
+static NstStatus check_inputs(NstCtx *ctx, void *arg)
+{
+    const NstPlan *plan = ((void **)arg)[0];
+    const NstTensor *inputs = ((void **)arg)[1];
+    for (uint32_t k = 0; k < plan->inputs.n; k++) NST_TRY(nst_input_check(ctx, plan, &plan->inputs.at[k], &inputs[k]));
+    return NST_OK;
+}
+
+/* Refuses inputs of another form in the words of a compiled run. */
+static NstStatus check_forms(const NstPlan *plan, const NstTensor *inputs)
+{
+    NstCtx ctx;
+    void *arg[2] = {(void *)(uintptr_t)plan, (void *)(uintptr_t)inputs};
+    NstStatus status = nst_ctx_init(&ctx);
+    if (status != NST_OK) return nst_report(status, "no memory for a run");
+    status = nst_guard(&ctx, check_inputs, arg);
+    if (status != NST_OK) nst_report(status, "%s", ctx.error);
+    nst_ctx_dispose(&ctx);
+    return status;
+}
+
 static NstStatus interpret(NstSession *session, const Variant *variant, const NstTensor *inputs, NstTensor *outputs,
                            const int32_t *cancel)
 {
@@ -522,6 +543,7 @@ static NstStatus interpret(NstSession *session, const Variant *variant, const Ns
     uint32_t n = plan->outputs.n;
     if (cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0)
         return nst_report(NST_E_CANCELLED, "the run was cancelled before it began");
+    NST_TRY(check_forms(plan, inputs));
     char error[NST_ERROR_TEXT] = "";
     const NstCompilerTable *table;
     NST_TRY(nst_engine_compiler(session->model->engine, &table));

@@ -37,7 +37,7 @@ static void end(void)
     nst_ctx_dispose(&ctx);
 }
 
-TestSuite(operator_cases, .init = begin, .fini = end);
+TestSuite(operator_cases, .init = begin, .fini = end, .timeout = 110);
 
 typedef struct Case {
     OnnxModel model;
@@ -297,7 +297,7 @@ static void begin_case(Case *c, char *rest)
     while (*rest) add_attribute(c, next_word(&rest));
 }
 
-Test(operator_cases, give_what_the_standard_says, .timeout = 110)
+Test(operator_cases, give_what_the_standard_says)
 {
     char *text, *line;
     size_t n;
@@ -346,7 +346,7 @@ static const float *draw(const char *op, const char *name, float seed)
     return out.data;
 }
 
-Test(operator_cases, random_numbers_have_their_distribution_and_follow_the_seed, .timeout = 60)
+Test(operator_cases, random_numbers_have_their_distribution_and_follow_the_seed)
 {
     static const struct {
         const char *op;

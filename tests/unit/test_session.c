@@ -127,6 +127,30 @@ Test(session, names_its_inputs_and_outputs)
     cr_assert_eq(nst_session_output(session, 2, &port), NST_E_NOT_FOUND);
 }
 
+/* Also by the interpreter, in the same words. */
+Test(session, inputs_of_another_form_are_refused)
+{
+    for (int32_t interpret = 0; interpret < 2; interpret++) {
+        NstSessionOptions options = {.interpret = interpret};
+        float x[100];
+        NstNamedTensor in = floats("x", x, 2, 2, 50), out = {.name = "y"};
+        open_session(softmax, &options);
+        in.tensor.dtype = NST_I32;
+        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_TYPE);
+        cr_assert_str_eq(nst_error_text(), "input 'x' is given as i32, allowed is f32[n, 50]");
+        in = floats("x", x, 1, 100, 1);
+        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_SHAPE);
+        cr_assert_str_eq(nst_error_text(), "input 'x' is given with rank 1, allowed is f32[n, 50]");
+        in = floats("x", x, 2, -1, 50);
+        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_SHAPE);
+        cr_assert_str_eq(nst_error_text(), "input 'x': axis 0 is given as -1");
+        nst_session_free(session);
+        nst_model_free(model);
+        session = NULL;
+        model = NULL;
+    }
+}
+
 Test(session, wrong_calls_are_explained)
 {
     open_session(softmax, NULL);
