@@ -1,7 +1,15 @@
 #!/usr/bin/env bash
 # Writes docs/ARCHITECTURE.md: the pipeline, with docs/architecture.nsg printed at each stage by the tool just built.
+#   docs/architecture.sh [TOOL]             writes it
+#   docs/architecture.sh --check [TOOL]     shows how it differs; exit status 1 if it does
 set -eu
 cd "$(dirname "$0")/.."
+page=docs/ARCHITECTURE.md out=$page
+if [ "${1-}" = --check ]; then
+    shift
+    out=$(mktemp)
+    trap 'rm -f "$out"' EXIT
+fi
 tool=${1:-build/release/bin/nestor}
 dump() { "$tool" dump-ir docs/architecture.nsg --target nominal-avx2 --no-cache --stage "$@"; }
 fence() { printf '```\n%s\n```\n' "$1"; }
@@ -34,4 +42,5 @@ TEXT
     printf '\n## The nests, fused\n\n'; fence "$(dump nest)"
     printf '\n## The kernels, scheduled for AVX2 (the first 70 lines)\n\n'; fence "$(dump sched | head -70)"
     printf '\n## The plan\n\n'; fence "$(dump plan)"
-} >docs/ARCHITECTURE.md
+} >"$out"
+[ "$out" = "$page" ] || diff "$page" "$out"
