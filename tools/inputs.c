@@ -93,7 +93,26 @@ static int make_random(const ToolOptions *options, const NstPort *port, uint64_t
     return 0;
 }
 
-static int make_input(const ToolOptions *options, const NstPort *port, NstTensor *tensor, void **memory)
+/* A TensorProto beside a model, as ONNX test data are. */
+static int read_onnx(NstEngine *engine, const char *path, const char *name, NstTensor *tensor)
+{
+    char error[FILE_ERROR];
+    size_t size;
+    void *bytes = file_read(path, &size, error);
+    if (!bytes) return tool_usage("%s", error);
+    NstStatus status = nst_tensor_read_onnx(engine, name, bytes, size, tensor);
+    free(bytes);
+    return status == NST_OK ? 0 : tool_usage("'%s' is no tensor of ONNX: %s", path, nst_error_text());
+}
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+static int make_input(const ToolOptions *options, NstEngine *engine, const NstPort *port, NstTensor *tensor,
+                      void **memory)
 {
     const char *value = "random";
     char error[NPY_ERROR];
@@ -101,32 +120,35 @@ static int make_input(const ToolOptions *options, const NstPort *port, NstTensor
         if (strcmp(options->inputs.at[k].name, port->name) == 0) value = options->inputs.at[k].value;
     if (strncmp(value, "random", 6) == 0 && (value[6] == '\0' || value[6] == ':'))
         return make_random(options, port, value[6] ? strtoull(value + 7, NULL, 10) : 0, tensor, memory);
-    size_t n = strlen(value);
-    if (n > 4 && strcmp(value + n - 4, ".pgm") == 0)
+    if (ends_in(value, ".pb")) return read_onnx(engine, value, port->name, tensor);
+    if (ends_in(value, ".pgm"))
         return pgm_read(value, port->rank, tensor, memory, error) == 0 ? 0 : tool_usage("%s", error);
     return npy_read(value, port->dtype, tensor, memory, error) == 0 ? 0 : tool_usage("%s", error);
 }
 
 void tool_inputs_free(ToolInputs *inputs)
 {
-    for (uint32_t k = 0; inputs->memory && k < inputs->n; k++) free(inputs->memory[k]);
+    for (uint32_t k = 0; inputs->memory && k < inputs->n; k++) {
+        nst_tensor_release(&inputs->at[k].tensor);
+        free(inputs->memory[k]);
+    }
     free(inputs->memory);
     free(inputs->at);
     *inputs = (ToolInputs){NULL, NULL, 0};
 }
 
-int tool_inputs_make(const ToolOptions *options, const NstSession *session, ToolInputs *inputs)
+int tool_inputs_make(const ToolOptions *options, const ToolOpen *open, ToolInputs *inputs)
 {
-    inputs->n = nst_session_input_count(session);
+    inputs->n = nst_session_input_count(open->session);
     inputs->at = calloc(inputs->n + 1, sizeof *inputs->at);
     inputs->memory = calloc(inputs->n + 1, sizeof *inputs->memory);
     if (!inputs->at || !inputs->memory) return tool_usage("no memory for the inputs");
     for (uint32_t k = 0; k < inputs->n; k++) {
         NstPort port;
-        NstStatus status = nst_session_input(session, k, &port);
+        NstStatus status = nst_session_input(open->session, k, &port);
         if (status != NST_OK) return tool_fail(status);
         inputs->at[k].name = port.name;
-        int made = make_input(options, &port, &inputs->at[k].tensor, &inputs->memory[k]);
+        int made = make_input(options, open->engine, &port, &inputs->at[k].tensor, &inputs->memory[k]);
         if (made != 0) return made;
     }
     for (uint32_t i = 0; i < options->inputs.n; i++) {

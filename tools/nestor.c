@@ -21,6 +21,7 @@ static const char help[] =
     "\n"
     "run, bench\n"
     "  --input NAME=FILE.npy         an input from a NumPy file\n"
+    "  --input NAME=FILE.pb          an input from a tensor as ONNX stores it (test data)\n"
     "  --input NAME=FILE.pgm         an input from a grey image of 8 bits, as floats from 0 to 1\n"
     "  --input NAME=random[:SEED]    pseudo-random values (what inputs that are not given have, seed 0)\n"
     "  --shape NAME=2x3x224          the shape of an input; the plan is made for it\n"

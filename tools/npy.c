@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_FILE ((size_t)1 << 36) /* bytes */
-
 static const struct {
     NstDtype dtype;
     const char *descr;
@@ -39,35 +37,6 @@ static NstDtype dtype_of(const char *descr, NstDtype expected)
     bool raw = descr[0] != '\0' && descr[1] == 'V' && expected != NST_STR;
     if (raw && (size_t)atoi(descr + 2) == nst_dtype_size(expected)) return expected;
     return NST_DTYPE_NONE;
-}
-
-static void *read_whole(const char *path, size_t *size, char error[NPY_ERROR])
-{
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        snprintf(error, NPY_ERROR, "cannot open '%s': %s", path, strerror(errno));
-        return NULL;
-    }
-    char *bytes = NULL;
-    size_t n = 0, room = 0;
-    for (;;) {
-        if (n == room) {
-            room = room ? 2 * room : 1 << 16;
-            char *grown = room > MAX_FILE ? NULL : realloc(bytes, room);
-            if (!grown) break;
-            bytes = grown;
-        }
-        size_t got = fread(bytes + n, 1, room - n, file);
-        if (got == 0) break;
-        n += got;
-    }
-    int failed = ferror(file) || n == room;
-    fclose(file);
-    *size = n;
-    if (!failed) return bytes;
-    snprintf(error, NPY_ERROR, "cannot read '%s'", path);
-    free(bytes);
-    return NULL;
 }
 
 /* The text after 'key': in the dict; NULL if there is none. */
@@ -166,7 +135,7 @@ int npy_read(const char *path, NstDtype expected, NstTensor *tensor, void **memo
     int fortran = 0;
     char descr[16];
     *memory = NULL;
-    unsigned char *bytes = read_whole(path, &size, error);
+    unsigned char *bytes = file_read(path, &size, error);
     if (!bytes) return -1;
     memset(tensor, 0, sizeof *tensor);
     snprintf(error, NPY_ERROR, "'%s' is no NumPy file of a type that can be read", path);

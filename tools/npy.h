@@ -3,8 +3,9 @@
 #define NST_TOOLS_NPY_H
 
 #include "nestor/tensor.h"
+#include "tools/file.h"
 
-#define NPY_ERROR 512
+#define NPY_ERROR FILE_ERROR
 
 /* Reads a file.  Texts ("S", bytes, and "U", characters, which become UTF-8) are strings.  Element types NumPy has no name for (bf16, f8) are read as those of `expected` when their size agrees.
  * Fortran order becomes strides.  Owns: *memory (and the strides inside) is ended with free().

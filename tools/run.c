@@ -182,7 +182,7 @@ int tool_run(ToolOptions *options)
     double start = now_ms();
     int status = tool_open(options, true, &open);
     double opened = now_ms();
-    if (status == 0) status = tool_inputs_make(options, open.session, &inputs);
+    if (status == 0) status = tool_inputs_make(options, &open, &inputs);
     if (status == 0) status = make_outputs(open.session, &outputs);
     if (status == 0) {
         double before = now_ms();
@@ -294,7 +294,7 @@ int tool_bench(ToolOptions *options)
     double begin = now_ms();
     int status = tool_open(options, true, &open);
     Start start = {.ready_ms = now_ms() - begin};
-    if (status == 0) status = tool_inputs_make(options, open.session, &inputs);
+    if (status == 0) status = tool_inputs_make(options, &open, &inputs);
     if (status == 0) status = make_outputs(open.session, &outputs);
     if (status == 0) {
         begin = now_ms();

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "nestor/inspect.h"
 #include "tools/compare.h"
+#include "tools/file.h"
 #include "tools/tool.h"
 
-#define MAX_FILE    ((size_t)1 << 30) /* bytes */
-#define MAX_DEPTH   32                /* folders in folders */
-#define MAX_VALUES  256               /* inputs of a data set */
+#define MAX_DEPTH   32   /* folders in folders */
+#define MAX_VALUES  256  /* inputs of a data set */
 #define VALUE_BYTES 4096 /* inputs up to this size may decide about a graph's structure: they are offered as values */
 #define PATH_BYTES  4096
 #define NAME_BYTES  256 /* of an input, with the number of an element */
@@ -155,22 +156,18 @@ static bool has_elements(const NstModelPort *port)
 static int read_values(DataSet *set, const char *kind, uint32_t k, const char *type, NstTensor *tensors, uint32_t room,
                        uint32_t *n)
 {
-    char path[PATH_BYTES + 48], what[32];
-    struct stat facts;
+    char path[PATH_BYTES + 48], what[32], error[FILE_ERROR];
+    size_t size;
     *n = 0;
     snprintf(what, sizeof what, "%s_%u", kind, k);
     snprintf(path, sizeof path, "%s/%s_%u.pb", set->folder, kind, k);
-    FILE *file = stat(path, &facts) == 0 ? fopen(path, "rb") : NULL;
-    if (!file) return 1;
-    size_t size = facts.st_size >= 0 ? (size_t)facts.st_size : MAX_FILE;
-    char *bytes = size < MAX_FILE ? malloc(size + 1) : NULL;
-    bool read = bytes && fread(bytes, 1, size, file) == size;
-    fclose(file);
-    bool good = read;
-    if (read)
+    if (access(path, F_OK) != 0) return 1;
+    void *bytes = file_read(path, &size, error);
+    bool good = bytes;
+    if (bytes)
         good = take_status(set->c, nst_values_read_onnx(set->engine, what, type, bytes, size, tensors, room, n), "");
     else
-        set_verdict(set->c, FAILED, what, "the file cannot be read");
+        set_verdict(set->c, FAILED, what, error);
     free(bytes);
     return good ? 0 : 2;
 }

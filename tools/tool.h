@@ -56,16 +56,6 @@ int tool_usage(const char *format, ...) NST_PRINTF(1, 2);
 /* A JSON string with its quotes. */
 void tool_json_text(FILE *file, const char *text);
 
-/* A model's inputs as the command line gives them.  Owns: tool_inputs_free. */
-typedef struct ToolInputs {
-    NstNamedTensor *at;
-    void **memory;
-    uint32_t n;
-} ToolInputs;
-/* 0 or an exit status. */
-int tool_inputs_make(const ToolOptions *options, const NstSession *session, ToolInputs *inputs);
-void tool_inputs_free(ToolInputs *inputs);
-
 /* Engine, model and session of the command line.  0 or an exit status; what was opened is closed by tool_close. */
 typedef struct ToolOpen {
     NstEngine *engine;
@@ -74,5 +64,15 @@ typedef struct ToolOpen {
 } ToolOpen;
 int tool_open(const ToolOptions *options, bool with_session, ToolOpen *open);
 void tool_close(ToolOpen *open);
+
+/* A model's inputs as the command line gives them.  Owns: tool_inputs_free. */
+typedef struct ToolInputs {
+    NstNamedTensor *at;
+    void **memory;
+    uint32_t n;
+} ToolInputs;
+/* 0 or an exit status. */
+int tool_inputs_make(const ToolOptions *options, const ToolOpen *open, ToolInputs *inputs);
+void tool_inputs_free(ToolInputs *inputs);
 
 #endif

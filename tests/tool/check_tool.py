@@ -207,6 +207,21 @@ class Tool(unittest.TestCase):
         pgm = self.file("bad.pgm", "P5 3 3 255 12")
         self.fails(USAGE, "is no grey image", "run", "models/digits.onnx", "--input", f"image={pgm}")
 
+    def test_onnx_tensors_as_inputs(self):
+        values = [0.25 * k for k in range(200)]
+        raw = struct.pack("<200f", *values)
+        # TensorProto: dims 2 and 100 (field 1), data_type FLOAT (field 2), raw_data (field 9).
+        bytes_of = bytes([8, 2, 8, 100, 16, 1, 9 << 3 | 2, len(raw) & 127 | 128, len(raw) >> 7]) + raw
+        pb, npy = (os.path.join(self.folder.name, n) for n in ("x.pb", "x.npy"))
+        with open(pb, "wb") as f:
+            f.write(bytes_of)
+        write_npy(npy, "<f4", [2, 100], raw)
+        self.assertEqual(*(self.ok("run", self.softmax, "--input", f"x={path}").splitlines()[0] for path in (pb, npy)))
+        with open(pb, "wb") as f:
+            f.write(bytes_of[:-1])
+        self.fails(USAGE, "is no tensor of ONNX", "run", self.softmax, "--input", f"x={pb}")
+        self.fails(USAGE, "cannot open", "run", self.softmax, "--input", "x=nowhere.pb")
+
     def test_json(self):
         out = json.loads(self.ok("run", self.softmax, "--dim", "n=3", "--json"))
         self.assertFalse(out["from_cache"])
