@@ -4,8 +4,7 @@
 #include "passes/fuse.h"
 #include "passes/pass.h"
 
-/* The plan tells for each kernel why the next one is not part of it. */
-static void explain(NstFuser *f)
+void nst_fuser_explain(NstFuser *f)
 {
     for (uint32_t k = 0; k + 1 < f->groups.n; k++) {
         NstFuseGroup *a = &f->groups.at[k], *b = &f->groups.at[k + 1];
@@ -65,7 +64,7 @@ NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module)
     nst_fuser_init(&f, ctx, module);
     NST_TRY(fuse_list(&f));
     NST_TRY(nst_fuse_rows(&f));
-    explain(&f);
+    nst_fuser_explain(&f);
     module->groups.n = 0;
     for (uint32_t k = 0; k < f.groups.n; k++) nst_vec_push(module->arena, &module->groups, f.groups.at[k].group);
     return NST_OK;

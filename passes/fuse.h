@@ -27,6 +27,8 @@ void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module);
 void nst_fuser_refresh(NstFuser *f, uint32_t at);
 void nst_fuser_remove(NstFuser *f, uint32_t at);
 bool nst_fuser_holds(const NstBufList *list, NstBuf buffer);
+/* True if group `later` reads or makes what `earlier` makes, or overwrites what that reads. */
+bool nst_fuser_depends(const NstFuser *f, uint32_t later, uint32_t earlier);
 /* True if groups `from` < `to` may run as one: nothing between them needs the first and is needed by the second. */
 bool nst_fuser_can_join(const NstFuser *f, uint32_t from, uint32_t to);
 /* Puts `joined` in the place of both; gives its position. */
@@ -40,6 +42,8 @@ uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer);
 bool nst_fuse_private(const NstFuser *f, NstBuf buffer);
 /* Says why a group was not fused with what reads it (kept for the plan). */
 void nst_fuse_refuse(NstFuser *f, uint32_t at, const char *why);
+/* Gives every group a reason why the next one is not part of it. */
+void nst_fuser_explain(NstFuser *f);
 
 /* --- nests --- */
 /* Distinct loads of a buffer in a nest's expressions (at most `max` stored); gives their number. */

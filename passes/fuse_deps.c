@@ -66,6 +66,11 @@ static bool depends(const NstFuser *f, const NstFuseGroup *later, const NstFuseG
            meet(&earlier->reads, &later->writes);
 }
 
+bool nst_fuser_depends(const NstFuser *f, uint32_t later, uint32_t earlier)
+{
+    return depends(f, &f->groups.at[later], &f->groups.at[earlier]);
+}
+
 /* Marks the groups between that need `from`, directly or not. */
 static bool *needing(const NstFuser *f, uint32_t from, uint32_t to)
 {

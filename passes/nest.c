@@ -66,6 +66,14 @@ NstGroup *nst_group_new(NstModule *module, NstNest *nest)
     return group;
 }
 
+bool nst_is_sibling_group(const NstGroup *group)
+{
+    if (group->n_axes || group->serial || group->step || group->items.n < 2) return false;
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (!group->items.at[k].nest) return false;
+    return true;
+}
+
 /* --- symbols ------------------------------------------------------------------------------------------------- */
 
 static bool buffers_use(NstModule *module, const NstBufList *list, NstSym sym)

@@ -79,12 +79,13 @@ typedef struct NstModuleBuffer {
     bool plain;     /* stays row-major: a step of the plan that is no kernel uses it */
 } NstModuleBuffer;
 
-/* A group: nests (and inner groups) under common outer axes; becomes one kernel at the top level. */
+/* A group: nests (and inner groups) under common outer axes, or independent nests side by side; becomes one kernel at the top
+ * level. */
 typedef struct NstGroup NstGroup;
 typedef struct NstGroupItem {
     NstNest *nest;
     NstGroup *group;
-    struct NstTileSchedule *tile; /* of the nest in a serial group (nst_prepare_serial); NULL: another kind */
+    struct NstTileSchedule *tile; /* of the nest in a serial group or among siblings; NULL: another kind */
 } NstGroupItem;                   /* nest or group: exactly one is set */
 struct NstGroup {
     const char *name;
@@ -164,6 +165,8 @@ NstAxis nst_nest_axis(NstModule *module, const char *name, NstDim extent);
 /* Replaces symbols (axis vars) in every expression and index of the nest. */
 void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n);
 NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no common axes */
+/* True if the group is several independent nests side by side, without common axes (fuse_siblings.c makes such). */
+bool nst_is_sibling_group(const NstGroup *group);
 /* True if a nest of the group, or the shape of a buffer it touches, has the symbol. */
 bool nst_group_uses_sym(NstModule *module, const NstGroup *group, NstSym sym);
 /* Puts a group before the one at position `at`. */

@@ -56,6 +56,9 @@ void nst_pass_ahead(NstModule *module);
 /* Physical layouts of intermediate buffers (layout.c). */
 NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
+/* Small products that read the same operand become one kernel (fuse_siblings.c). */
+NstStatus nst_pass_siblings(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
+
 /* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
 void nst_pass_reciprocal(NstModule *module);
 /* Sums and sums of squared distances of rows in one pass; approximate (moments.c states the tolerance). */

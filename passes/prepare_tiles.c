@@ -70,10 +70,37 @@ static uint32_t column_axis(NstModule *module, const NstNest *nest)
     return nest->n_axes - 1;
 }
 
+/* Siblings, each as if it stood alone.  Those that take no tiles get kernels of their own after the others. */
+static void prepare_siblings(NstModule *module, uint32_t *at)
+{
+    NstGroup *group = module->groups.at[*at], tiled = *group;
+    NST_VEC(NstGroup *) placed = {0};
+    memset(&tiled.items, 0, sizeof tiled.items);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        NstGroupItem *item = &group->items.at[k];
+        NstGroup *single = module->groups.at[*at] = nst_group_new(module, item->nest);
+        prepare(module, at);
+        item->tile = single->tile;
+        if (item->tile)
+            nst_vec_push(module->arena, &tiled.items, *item);
+        else
+            nst_vec_push(module->arena, &placed, single);
+    }
+    *group = tiled;
+    if (group->items.n == 1) group->tile = group->items.at[0].tile;
+    if (group->items.n) nst_vec_push(module->arena, &placed, group);
+    module->groups.at[*at] = placed.at[0];
+    for (uint32_t k = 1; k < placed.n; k++) nst_module_insert_group(module, placed.at[k], ++*at);
+}
+
 void nst_prepare_tiles(NstModule *module)
 {
     for (uint32_t k = 0; k < module->groups.n; k++) {
         NstGroup *group = module->groups.at[k];
+        if (nst_is_sibling_group(group)) {
+            prepare_siblings(module, &k);
+            continue;
+        }
         if (nst_is_strip_group(module, group)) nst_prepare_strip(module, group);
         if (!is_contraction(module, group) || prepare_matrices(module, &k)) continue;
         nst_integer_contraction(module, &k, column_axis(module, group->items.at[0].nest), NULL);

@@ -1,6 +1,6 @@
 /* schedule.c: gives each group of a module its kernel: picks the kind of schedule by the group's form.
  *
- * Register tiles where nst_prepare_tiles chose them, strips for groups with contractions, rows for maps and other reductions,
+ * Register tiles where nst_prepare_tiles chose them (several of them for siblings), strips for groups with contractions, rows for maps and other reductions,
  * plain loops for what runs in order. */
 #include "passes/canon.h"
 #include "passes/pass.h"
@@ -21,12 +21,25 @@ static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *g
     return NST_OK;
 }
 
+/* Products side by side: each tiled, with no barrier between them. */
+static NstStatus schedule_siblings(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
+{
+    NstWriter w;
+    nst_writer_init(&w, module, group);
+    for (uint32_t k = 0; k < group->items.n; k++)
+        NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, group->items.at[k].nest, 0, group->items.at[k].tile));
+    nst_writer_finish(&w, &result->kernel, &result->arg);
+    return NST_OK;
+}
+
 static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *group, const NstPassOptions *options,
                                 NstScheduled *result)
 {
     bool on = nst_pass_on(options, NST_PASS_SCHEDULE);
     if (on && group->tile)
         NST_TRY(schedule_tile(ctx, module, group, result));
+    else if (on && nst_is_sibling_group(group))
+        NST_TRY(schedule_siblings(ctx, module, group, result));
     else if (on && nst_is_strip_group(module, group))
         NST_TRY(nst_schedule_strip(ctx, module, group, &result->kernel, &result->arg));
     else if (on && nst_is_serial_group(group))

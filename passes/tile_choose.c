@@ -14,8 +14,13 @@ enum { K_BLOCK = 768 };
 /* A block of the packed operand takes one part of so many of L2; beside it stand the rows that pass by, the partial sums and the
  * next block (128 x 768 x 3072: 260 GFLOP/s, 253 with half of L2; 1024^3 the same; AMD Zen 5, 1 MB, 2026-11). */
 enum { L2_SHARE = 4 };
-/* From this many scalar operations a kernel is worth a second thread (fork-join 0.3 us, 1 us of work a thread). */
-enum { WORTH_PARALLEL = 1 << 17 };
+/* From this many scalar operations a nest has a parallel loop.  Whether it is dealt out is decided by the work of its kernel when it
+ * runs (runtime/run_state.c): siblings may be worth it together. */
+enum { WORTH_PARALLEL = 1 << 15 };
+/* From this many operations few rows have an even number of tiles (even_tiles). */
+enum { WORTH_TWO_TILES = 1 << 17 };
+/* Few rows; and vectors of a tile of one row that hide the latency of their sums while L2 brings the next ones. */
+enum { SKINNY_ROWS = 4, SKINNY_VECTORS = 4 };
 
 typedef struct Choice {
     NstModule *module;
@@ -170,18 +175,37 @@ static void choose_tile(Choice *c)
         }
 }
 
-/* Few rows: wide tiles, so that enough column loads are in flight; but two of them where the sum is worth two threads (1 x 2112 x 128
- * on one thread 4 % slower in two tiles, on two 1.75 times as fast; Zen 4, 2026-11). */
-static void widen_skinny(Choice *c)
+/* Few rows: wide tiles, so that enough column loads are in flight. */
+static void widen_skinny(Choice *c, int64_t total)
 {
     NstTileSchedule *s = c->s;
-    if (!c->m_fixed || c->m > 4 || s->rows != c->m) return;
-    int64_t total = (c->n + s->columns - 1) / s->columns, vectors = accumulators(c->module->target, 8) / c->m;
+    int64_t vectors = accumulators(c->module->target, 8) / c->m;
     if (vectors > 8) vectors = 8;
     if (vectors > total) vectors = total;
-    if (vectors == total && c->m * c->n * c->k >= WORTH_PARALLEL) vectors = (total + 1) / 2;
     while (vectors > s->vectors && total % vectors) vectors--;
     if (vectors > s->vectors) s->vectors = (int)vectors;
+}
+
+/* One tile, or three, would keep half of the columns or more on one of two threads: narrower ones in an even number, if they are not
+ * too narrow (1 x 2112 x 128 in two tiles: on one thread 4 % slower, on two 1.75 times as fast; Zen 4, 2026-11). */
+static void even_tiles(Choice *c, int64_t total)
+{
+    NstTileSchedule *s = c->s;
+    int64_t tiles = (total + s->vectors - 1) / s->vectors;
+    if ((tiles != 1 && tiles != 3) || c->m * c->n * c->k < WORTH_TWO_TILES) return;
+    for (int vectors = s->vectors - 1; vectors >= SKINNY_VECTORS; vectors--) {
+        if (total % (2 * vectors)) continue;
+        s->vectors = vectors;
+        return;
+    }
+}
+
+static void choose_skinny(Choice *c)
+{
+    if (!c->m_fixed || c->m > SKINNY_ROWS || c->s->rows != c->m) return;
+    int64_t total = (c->n + c->s->columns - 1) / c->s->columns;
+    widen_skinny(c, total);
+    even_tiles(c, total);
 }
 
 static bool may_keep_partial_sums(const Choice *c)
@@ -465,7 +489,7 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     schedule->row_axis = row_axis(&c);
     measure(&c);
     choose_tile(&c);
-    widen_skinny(&c);
+    choose_skinny(&c);
     choose_inside(&c);
     choose_blocks(&c);
     choose_taps(&c);

@@ -50,7 +50,7 @@ typedef struct Case {
     const char *text;
     NstTensorValue input[8];
     ModuleCase test;
-    bool refused;
+    bool refused, siblings; /* refused as unsupported; products side by side in one kernel */
 } Case;
 
 static bool make_case(Case *c, uint64_t seed, RandomCounts *counts)
@@ -87,6 +87,8 @@ static const char *run_variant(Case *c, const Variant *variant)
     c->refused = status == NST_E_UNSUPPORTED; /* a clear status is allowed, but not often */
     if (status != NST_OK)
         return c->refused ? NULL : nst_format(c->ctx.arena, "%s: %s", nst_status_name(status), c->ctx.error);
+    for (uint32_t k = 0; k < run.module->groups.n; k++)
+        c->siblings = c->siblings || nst_is_sibling_group(run.module->groups.at[k]);
     if (variant->approximate) {
         status = support_try_module(&c->ctx, &c->test, &target, &options, 0, &interpreted);
         if (status != NST_OK) return nst_format(c->ctx.arena, "%s: %s", nst_status_name(status), c->ctx.error);
@@ -120,7 +122,7 @@ static void check_variant(const Variant *variant, RandomCounts *counts)
     uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only    ? first
                                                                  : count ? strtoull(count, NULL, 10)
                                                                          : GRAPHS;
-    uint64_t refused = 0, ran = 0, failed = 0;
+    uint64_t refused = 0, ran = 0, failed = 0, siblings = 0;
     if (variant->threads && !can_run(variant->level)) return;
     for (uint64_t seed = first; seed <= last; seed++) {
         Case c;
@@ -131,10 +133,14 @@ static void check_variant(const Variant *variant, RandomCounts *counts)
         if (wrong) fprintf(stderr, "seed %lu, %s: %.600s\n", seed, variant->name, wrong);
         failed += wrong != NULL;
         refused += c.refused;
+        siblings += c.siblings;
         ran++;
         nst_ctx_dispose(&c.ctx);
     }
-    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported\n", variant->name, ran, refused);
+    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported, %lu with siblings\n", variant->name, ran, refused,
+            siblings);
+    if (ran >= GRAPHS / 8 && !(variant->off >> NST_PASS_SIBLINGS & 1))
+        cr_expect_gt(siblings, 0, "no graph has siblings");
     cr_expect_eq(failed, 0, "%lu graphs fail", failed);
     cr_expect_leq(refused * REFUSED_PER, ran + REFUSED_PER, "more than one graph in %d is refused", REFUSED_PER);
 }

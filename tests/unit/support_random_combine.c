@@ -189,16 +189,13 @@ static void random_quantised(Random *r, const char *equation, NstVal *in)
     random_add(r, nst_build_contract_full(&r->build, &attr, 4, in));
 }
 
-void random_contract(Random *r)
+/* A product of that value and a constant. */
+static void random_product(Random *r, NstVal a)
 {
-    NstVal in[4] = {random_pick(r, suits_contract)}, window;
+    NstVal in[4] = {a};
     NstDim shape[NST_MAX_RANK];
     int rank;
-    if (in[0].i == 0) return;
-    if (random_type(r, in[0])->rank <= 3 && random_chance(r, 30) && (window = random_window(r, in[0])).i != 0)
-        in[0] = window;
-    const NstType *type = random_type(r, in[0]);
-    if (type->rank > 5) return;
+    const NstType *type = random_type(r, a);
     const char *equation = draw_equation(r, type, shape, &rank);
     NstDtype other = type->dtype;
     if (other == NST_U8 && random_chance(r, 50)) other = NST_I8;
@@ -210,6 +207,16 @@ void random_contract(Random *r)
     NstDtype acc = nst_dtype_info(type->dtype)->compute;
     if (nst_dtype_is_int(acc) && random_chance(r, 30)) acc = NST_I32;
     random_add(r, nst_build_contract(&r->build, equation, 2, in, acc));
+}
+
+void random_contract(Random *r)
+{
+    NstVal a = random_pick(r, suits_contract), window;
+    if (a.i == 0) return;
+    if (random_type(r, a)->rank <= 3 && random_chance(r, 30) && (window = random_window(r, a)).i != 0) a = window;
+    if (random_type(r, a)->rank > 5) return;
+    int siblings = random_chance(r, 60) ? 1 + random_below(r, 3) : 0;
+    for (int k = 0; k <= siblings; k++) random_product(r, a);
 }
 
 /* --- sort, gather, scatter, compact ---------------------------------------------------------------------------- */
