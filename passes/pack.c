@@ -20,6 +20,7 @@ enum { FEW_ROWS = 4, PREFETCH_BYTES = 4096 };
 typedef struct LoadVisit {
     NstModule *module;
     NstSym col;
+    bool inside;     /* all loads are at places that the buffer has, whatever the axes */
     bool constant;   /* all loads are of constants */
     bool contiguous; /* loads that depend on col step by one element */
     uint32_t loads;
@@ -31,6 +32,10 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
     (void)e;
     if (node->op != NST_OP_LOAD) return;
     NstDims *dims = v->module->dims;
+    const NstBuffer *loaded = &nst_module_get(v->module, (NstBuf){node->ref})->buffer;
+    for (uint32_t k = 0; k < node->n_index; k++)
+        v->inside &= nst_dim_compare(dims, node->index[k], NST_DIM_GE, nst_dim_const(dims, 0)) == NST_TRUE &&
+                     nst_dim_compare(dims, node->index[k], NST_DIM_LT, loaded->shape[k]) == NST_TRUE;
     const NstModuleBuffer *from = nst_module_get(v->module, (NstBuf){node->ref});
     v->loads++;
     if (from->role != NST_ROLE_CONST && from->role != NST_ROLE_PACKED) v->constant = false;
@@ -138,8 +143,10 @@ static bool worth_packing(NstModule *module, const NstNest *nest, const NstTileS
 {
     NstSym col = nest->axis[s->col_axis].var;
     if (!nst_expr_uses_sym(module->exprs, c->b, col)) return false;
-    LoadVisit visit = {.module = module, .col = col, .constant = true, .contiguous = true};
+    LoadVisit visit = {.module = module, .col = col, .inside = true, .constant = true, .contiguous = true};
     nst_expr_visit(module->exprs, c->b, visit_load, &visit);
+    /* Under a condition (the padding of a window) a place may lie outside; the copy of it would not ask. */
+    if (nest->guard.i && !visit.inside) return false;
     if (!visit.loads || !collect_axes(module, nest, c->b, s->col_axis, n_common, axes)) return false;
     *constant = visit.constant;
     if (visit.constant) return true;

@@ -238,6 +238,8 @@ static void put_longest_first(Rows *r)
 /* Chooses how the vectors of a map run. */
 static void begin_map(Rows *r)
 {
+    if (r->jam && nst_rows_jammed(r) == 1)
+        bind_nest_row(r, r->jam->first); /* where conditions change may depend on the row */
     r->join = cost_of(r) > UNROLL_COST;
     int side_by_side = r->join && r->w->module->target->vector_registers < 32 ? UNROLL / 2 : UNROLL;
     r->unroll = nst_rows_jammed(r) < side_by_side ? side_by_side / (int)nst_rows_jammed(r) : 1;

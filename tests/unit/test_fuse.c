@@ -193,6 +193,24 @@ Test(fuse, pools_and_padding)
 }
 
 /* Trees level by level: what a gather's index reads joins it too, also where the place it is read at is an index-let's. */
+/* Where a row's conditions change depends on the row. */
+Test(fuse, windows_of_rows_with_padding)
+{
+    check("graph g(p: f32[7, 2], w: f32[7, 2, 3]) {\n  %c = const f32[] splat 2f32\n"
+          "  %x = window [axis 1 size 3 stride 1 dilation 1 pad 1, 1] %p, %c : f32[7, 2, 3]\n"
+          "  %e = map \"exp(a)\" %x\n  %s = contract \"abd,abd->ab\" %e, %w\n  return s = %s, e = %e\n}\n",
+          NULL, 1);
+}
+
+/* A padded window of constants as the operand that would be packed: its copy would read what is not there. */
+Test(fuse, windows_of_constants_with_padding)
+{
+    check("graph g(x: f32[64, 4, 2]) {\n  %k = const f32[7, 24] seed 1\n  %z = const f32[] splat 0f32\n"
+          "  %w = window [axis 0 size 2 stride 2 dilation 2 pad 1, 1] %k : f32[4, 24, 2]\n"
+          "  %y = contract \"ras,acs->rc\" %x, %w\n  return y = %y\n}\n",
+          NULL, 1);
+}
+
 Test(fuse, gathers_of_gathers)
 {
     check("graph g(x: f32[6, 9], f: i64[35], t: f32[35]) {\n  %r = iota 5\n  %r1 = reshape %r : i64[1, 5]\n"
