@@ -55,6 +55,44 @@ NstBlock *nst_rows_open_jam(Rows *r, NstBlock *block, NstDim *row)
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
 
+/* An output of more than this many times L2 is stored past the caches by maps: what reads it finds little of it there, and
+ * the lines need not be fetched first (transposed 2048x2048: 1.7 ms, streamed 0.9; 2026-11, Zen 5).  An input of as much is not
+ * found there. */
+enum { STREAM_L2 = 2 };
+
+static bool is_past_caches(const NstWriter *w, const NstModuleBuffer *buffer)
+{
+    int64_t lo, hi;
+    nst_dim_bounds(w->module->dims, buffer->buffer.layout.elements, &lo, &hi);
+    return lo > STREAM_L2 * w->module->target->l2_bytes / nst_dtype_info(buffer->buffer.dtype)->bytes;
+}
+
+/* Prefetches what the vector at hand reads in the next row, where rows do not follow one another in memory: the core's own
+ * prefetch ends with a row. */
+static void fetch_next_row(Rows *r, NstBlock *block)
+{
+    NstNest *nest = r->nest;
+    NstTouched t;
+    int64_t stride, length;
+    if (r->jam || nest->n_axes < r->n_common + 2 || nest->n_lets || (r->stages && r->stages->at > 0)) return;
+    NstAxis row = nest->axis[nest->n_axes - 2], along = nest->axis[nest->n_axes - 1];
+    if (!nst_dim_is_const(r->dims, nst_writer_dim(r->w, along.extent), &length)) return;
+    nst_touched(r->w->module, nest, &t);
+    NstDim here = nst_writer_dim(r->w, nst_dim_sym(r->dims, row.var));
+    nst_writer_bind(r->w, row.var, nst_dim_add_const(r->dims, here, 1));
+    for (uint32_t k = 0; k < t.address.n; k++) {
+        NstDim address = t.address.at[k];
+        if (t.stored.at[k] || !is_past_caches(r->w, nst_module_get(r->w->module, t.buffer.at[k]))) continue;
+        if (!nst_stride(r->dims, address, along.var, &stride) || stride != 1) continue;
+        if (!nst_stride(r->dims, address, row.var, &stride) || (stride >= 0 && stride <= length)) continue;
+        NstDim *index = NST_NEW_ARRAY(r->w->kernel->arena, NstDim, 1);
+        *index = nst_writer_dim(r->w, address);
+        NstBuf buffer = nst_writer_buffer(r->w, t.buffer.at[k]);
+        nst_block_add(r->w->kernel, block, nst_stmt_prefetch(r->w->kernel, buffer, index, 1, 1, false));
+    }
+    nst_writer_bind(r->w, row.var, here);
+}
+
 /* True if e differs by the row of a common axis while rows are done side by side: it must stand with its row. */
 static bool follows_row(const Rows *r, NstExpr e)
 {
@@ -106,6 +144,7 @@ static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end, int6
     block = nst_rows_open_jam(r, block, &row);
     block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
+    fetch_next_row(r, block);
     write_point(r, block);
 }
 
@@ -593,19 +632,12 @@ static NstStatus write_common(NstCtx *ctx, NstWriter *w, const NstGroup *group)
     return write_rows(ctx, w, group, whole, rows, &(RowPlan){1, 1, 0});
 }
 
-/* An output of more than this many times L2 is stored past the caches by maps: what reads it finds little of it there, and
- * the lines need not be fetched first (transposed 2048x2048: 1.7 ms, streamed 0.9; 2026-11, Zen 5). */
-enum { STREAM_L2 = 2 };
-
 static void stream_outputs(NstWriter *w)
 {
     for (uint32_t k = 0; k < w->args.n; k++) {
         const NstModuleBuffer *from = nst_module_get(w->module, w->args.at[k]);
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, nst_writer_buffer(w, w->args.at[k]));
-        int64_t lo, hi;
-        nst_dim_bounds(w->module->dims, from->buffer.layout.elements, &lo, &hi);
-        int64_t most = STREAM_L2 * w->module->target->l2_bytes / nst_dtype_info(buffer->dtype)->bytes; /* elements */
-        buffer->streamed = from->role == NST_ROLE_OUTPUT && buffer->access == NST_ACCESS_OUT && lo > most;
+        buffer->streamed = from->role == NST_ROLE_OUTPUT && buffer->access == NST_ACCESS_OUT && is_past_caches(w, from);
     }
 }
 
