@@ -1,5 +1,6 @@
 /* emit_float.c: operations on f32 and f64: rounding, remainders, minimum and maximum. */
 #include "codegen/emit.h"
+#include "ir/math.h"
 
 #include <math.h>
 
@@ -138,6 +139,102 @@ static LLVMValueRef remainder_of(NstEmit *e, NstScalarOp op, NstDtype type, LLVM
     return nst_llvm_select(e->llvm, is_zero, copy_sign(e, zero, b), moved);
 }
 
+/* --- powers of two --------------------------------------------------------------------------------------------------- */
+
+/* The first n lanes of a vector or number, or all of them and lanes of any value. */
+static LLVMValueRef with_lanes(NstEmit *e, LLVMValueRef value, uint32_t n)
+{
+    uint32_t lanes = nst_llvm_lane_count(value);
+    LLVMValueRef from[64], zero = nst_llvm_int(e->llvm->i32, 0);
+    if (lanes == n) return value;
+    if (n == 1) return LLVMBuildExtractElement(e->llvm->builder, value, zero, "");
+    if (lanes == 1)
+        return LLVMBuildInsertElement(e->llvm->builder, LLVMGetPoison(LLVMVectorType(LLVMTypeOf(value), n)), value,
+                                      zero, "");
+    for (uint32_t k = 0; k < n; k++) from[k] = k < lanes ? nst_llvm_int(e->llvm->i32, k) : LLVMGetPoison(e->llvm->i32);
+    return LLVMBuildShuffleVector(e->llvm->builder, value, LLVMGetPoison(LLVMTypeOf(value)), LLVMConstVector(from, n),
+                                  "");
+}
+
+/* AVX-512: one instruction. */
+static LLVMValueRef scale_by_instruction(NstEmit *e, LLVMValueRef a, LLVMValueRef b, bool is_f32)
+{
+    uint32_t lanes = nst_llvm_lane_count(a), most = is_f32 ? 16 : 8;
+    if (lanes > most) {
+        LLVMValueRef low = scale_by_instruction(e, nst_llvm_half(e->llvm, a, 0), nst_llvm_half(e->llvm, b, 0), is_f32);
+        LLVMValueRef high = scale_by_instruction(e, nst_llvm_half(e->llvm, a, 1), nst_llvm_half(e->llvm, b, 1), is_f32);
+        return nst_llvm_join(e->llvm, low, high);
+    }
+    a = with_lanes(e, a, most);
+    b = with_lanes(e, b, most);
+    LLVMValueRef all = nst_llvm_int(is_f32 ? e->llvm->i16 : e->llvm->i8, -1),
+                 as_the_mode_says = nst_llvm_int(e->llvm->i32, 4);
+    LLVMValueRef arg[5] = {a, b, LLVMConstNull(LLVMTypeOf(a)), all, as_the_mode_says};
+    const char *name = is_f32 ? "llvm.x86.avx512.mask.scalef.ps.512" : "llvm.x86.avx512.mask.scalef.pd.512";
+    return with_lanes(e, nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 5), lanes);
+}
+
+static LLVMValueRef scale(NstEmit *e, NstDtype type, LLVMValueRef a, LLVMValueRef b)
+{
+    uint32_t lanes = nst_llvm_lane_count(a);
+    if (e->target->level >= NST_TARGET_AVX512 && (lanes & (lanes - 1)) == 0)
+        return scale_by_instruction(e, a, b, type == NST_F32);
+    return nst_emit_helper_lanes(e, type == NST_F32 ? NST_HELPER_scale_f32 : NST_HELPER_scale_f64, a, b);
+}
+
+/* Entries first .. first + n - 1 of the table of sixteenths. */
+static LLVMValueRef sixteenths(NstEmit *e, NstDtype type, int first, uint32_t n)
+{
+    LLVMValueRef entry[16];
+    for (uint32_t k = 0; k < n; k++)
+        entry[k] = nst_llvm_float(nst_llvm_type(e->llvm, type), nst_math_sixteenth(type, first + (int)k));
+    return LLVMConstVector(entry, n);
+}
+
+/* f32: a register of AVX-512 is the table; on AVX2 two are its halves, and the fourth bit chooses. */
+static LLVMValueRef sixteenth_by_permutation(NstEmit *e, LLVMValueRef index)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    bool wide = e->target->level >= NST_TARGET_AVX512;
+    uint32_t lanes = nst_llvm_lane_count(index), most = wide ? 16 : 8;
+    if (lanes > most) {
+        LLVMValueRef low = sixteenth_by_permutation(e, nst_llvm_half(e->llvm, index, 0));
+        LLVMValueRef high = sixteenth_by_permutation(e, nst_llvm_half(e->llvm, index, 1));
+        return nst_llvm_join(e->llvm, low, high);
+    }
+    index = with_lanes(e, index, most);
+    const char *name = wide ? "llvm.x86.avx512.permvar.sf.512" : "llvm.x86.avx2.permps";
+    LLVMValueRef arg[2] = {sixteenths(e, NST_F32, 0, most), index};
+    LLVMValueRef value = nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 2);
+    if (!wide) {
+        arg[0] = sixteenths(e, NST_F32, 8, 8);
+        LLVMValueRef upper = nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 2);
+        LLVMTypeRef words = LLVMTypeOf(index);
+        LLVMValueRef sign = LLVMBuildShl(builder, index, nst_llvm_int(words, 28), "");
+        LLVMValueRef is_upper = LLVMBuildICmp(builder, LLVMIntSLT, sign, LLVMConstNull(words), "");
+        value = nst_llvm_select(e->llvm, is_upper, upper, value);
+    }
+    return with_lanes(e, value, lanes);
+}
+
+static LLVMValueRef sixteenth(NstEmit *e, NstDtype type, LLVMValueRef a)
+{
+    LLVMBuilderRef builder = e->llvm->builder;
+    uint32_t lanes = nst_llvm_lane_count(a);
+    LLVMTypeRef words = nst_llvm_lanes(type == NST_F32 ? e->llvm->i32 : e->llvm->i64, lanes);
+    LLVMValueRef index = LLVMBuildBitCast(builder, a, words, "");
+    if (type == NST_F32 && e->target->level >= NST_TARGET_AVX2 && (lanes & (lanes - 1)) == 0)
+        return sixteenth_by_permutation(e, index);
+    index = LLVMBuildAnd(builder, index, nst_llvm_int(words, 15), "");
+    LLVMValueRef table = sixteenths(e, type, 0, 16), value = LLVMGetPoison(LLVMTypeOf(a));
+    if (lanes == 1) return LLVMBuildExtractElement(builder, table, index, "");
+    for (uint32_t k = 0; k < lanes; k++) {
+        LLVMValueRef lane = nst_llvm_int(e->llvm->i32, k), at = LLVMBuildExtractElement(builder, index, lane, "");
+        value = LLVMBuildInsertElement(builder, value, LLVMBuildExtractElement(builder, table, at, ""), lane, "");
+    }
+    return value;
+}
+
 LLVMValueRef nst_emit_float(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
     LLVMBuilderRef builder = e->llvm->builder;
@@ -155,6 +252,8 @@ LLVMValueRef nst_emit_float(NstEmit *e, NstScalarOp op, NstDtype type, LLVMValue
     case NST_OP_FMA:
         if (e->target->has_fma) return nst_llvm_call_same(e->llvm, "llvm.fma", a, b, c);
         return LLVMBuildFAdd(builder, LLVMBuildFMul(builder, a, b, ""), c, "");
+    case NST_OP_SCALE: return scale(e, type, a, b);
+    case NST_OP_SIXTEENTH: return sixteenth(e, type, a);
     case NST_OP_SQRT: return nst_llvm_call_same(e->llvm, "llvm.sqrt", a, NULL, NULL);
     case NST_OP_FLOOR:
     case NST_OP_CEIL:

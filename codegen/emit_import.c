@@ -159,5 +159,6 @@ static NstExpr copy_expr(NstEmit *e, NstExpr expr)
 
 NstExpr nst_emit_import_expr(NstEmit *e, NstExpr expr)
 {
-    return nst_math_expand(e->exprs, copied(e, expr));
+    NstMathForm form = {.has_fma = e->target->has_fma, .has_scale = e->target->level >= NST_TARGET_AVX512};
+    return nst_math_expand(e->exprs, copied(e, expr), form);
 }

@@ -21,6 +21,12 @@ NstMathTable nst_math_table(NstMathTableId id)
     return tables[id];
 }
 
+double nst_math_sixteenth(NstDtype type, int k)
+{
+    NstMathTable table = nst_math_table(type == NST_F32 ? NST_TABLE_SIXTEENTHS_F32 : NST_TABLE_SIXTEENTHS_F64);
+    return table.coefficient[table.n - 1 - k];
+}
+
 const NstMathInfo *nst_math_info(NstScalarOp op, NstDtype type)
 {
 #define NST_MATH(op, type, ulp, ulp_no_fma, flush, source) {NST_OP_##op, NST_##type, {ulp, ulp_no_fma, flush, source}},
@@ -93,6 +99,7 @@ NstMathBuild nst_math_build(B like, NstDtype type)
     NstMathBuild build = type == NST_F64 ? wide : narrow;
     build.pool = like->pool;
     build.eval = like->eval;
+    build.form = like->form;
     return build;
 }
 
@@ -176,17 +183,16 @@ static E expand(B b, NstScalarOp op, E x, E y)
 
 static NstExpr expand_node(void *arg, NstExprs *exprs, NstExpr e)
 {
-    (void)arg;
     NstExprNode node = *nst_expr(exprs, e);
     if (!nst_scalar_info(node.op)->expanded) return (NstExpr){0};
     NST_ASSERT(node.type == NST_F32 || node.type == NST_F64);
-    NstMathBuild to = {.pool = exprs}, build = nst_math_build(&to, node.type);
+    NstMathBuild to = {.pool = exprs, .form = *(const NstMathForm *)arg}, build = nst_math_build(&to, node.type);
     return expand(&build, node.op, node.arg[0], node.arg[1]);
 }
 
-NstExpr nst_math_expand(NstExprs *exprs, NstExpr e)
+NstExpr nst_math_expand(NstExprs *exprs, NstExpr e, NstMathForm form)
 {
-    return nst_expr_rewrite(exprs, e, expand_node, NULL);
+    return nst_expr_rewrite(exprs, e, expand_node, &form);
 }
 
 NstScalar nst_math_eval(NstScalarOp op, NstDtype type, const NstScalar *arg, bool has_fma)
@@ -197,7 +203,7 @@ NstScalar nst_math_eval(NstScalarOp op, NstDtype type, const NstScalar *arg, boo
     eval.n = 1;
     eval.type[0] = NST_DTYPE_NONE;
     eval.value[0] = (NstScalar){.i = 0};
-    NstMathBuild to = {.eval = &eval}, build = nst_math_build(&to, type);
+    NstMathBuild to = {.eval = &eval, .form = {.has_fma = has_fma}}, build = nst_math_build(&to, type);
     E x = push(&build, type, arg[0]), y = {0};
     if (nst_scalar_info(op)->arity > 1) y = push(&build, type, arg[1]);
     return eval.value[expand(&build, op, x, y).i];

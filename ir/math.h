@@ -18,9 +18,18 @@ typedef struct NstMathInfo {
 /* Stated accuracy of an expanded op for f32 or f64. */
 const NstMathInfo *nst_math_info(NstScalarOp op, NstDtype type);
 
+/* What the target of an expansion has. */
+typedef struct NstMathForm {
+    bool has_fma;   /* decides about results */
+    bool has_scale; /* one instruction for SCALE: the same results, NaN payloads apart, by other operations */
+} NstMathForm;
+
 /* Replaces every EXPANDED node in e by elementary operations.  (FMA nodes stay FMA: what the target makes of them is the
  * target's.) */
-NstExpr nst_math_expand(NstExprs *exprs, NstExpr e);
+NstExpr nst_math_expand(NstExprs *exprs, NstExpr e, NstMathForm form);
+
+/* 2^(k/16) rounded to f32 or f64, 0 <= k < 16. */
+double nst_math_sixteenth(NstDtype type, int k);
 
 /* The value of an expanded op (f32 or f64): its expansion evaluated, operation by operation, by nst_scalar_eval.
  * Allocates nothing. */

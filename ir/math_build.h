@@ -38,16 +38,17 @@ typedef struct NstMathEval {
 typedef struct NstMathBuild {
     NstExprs *pool;    /* nodes go here ... */
     NstMathEval *eval; /* ... or, if pool is NULL, values here; E then numbers its steps */
-    NstDtype type;     /* F32, F64 */
-    NstDtype bits;     /* I32, I64: the same width */
-    bool wide;         /* F64 */
-    int mantissa;      /* stored bits: 23, 52 */
-    int bias;          /* 127, 1023 */
-    double magic;      /* 1.5 * 2^mantissa: adding and subtracting it rounds to nearest even */
-    double exp_low;    /* below: exp is flushed to 0 (its result would be denormal) */
-    double exp_high;   /* above: exp overflows */
-    double sinh_high;  /* above: sinh and cosh overflow; a little more than that */
-    double one_part;   /* expm1(-x), tanh(x / 2): beyond this the result rounds to -1, 1 */
+    NstMathForm form;
+    NstDtype type;    /* F32, F64 */
+    NstDtype bits;    /* I32, I64: the same width */
+    bool wide;        /* F64 */
+    int mantissa;     /* stored bits: 23, 52 */
+    int bias;         /* 127, 1023 */
+    double magic;     /* 1.5 * 2^mantissa: adding and subtracting it rounds to nearest even */
+    double exp_low;   /* below: exp is flushed to 0 (its result would be denormal) */
+    double exp_high;  /* above: exp overflows */
+    double sinh_high; /* above: sinh and cosh overflow; a little more than that */
+    double one_part;  /* expm1(-x), tanh(x / 2): beyond this the result rounds to -1, 1 */
     double min_normal;
     NstMathTableId exp_table, ln2_table, asin_table, pio2_table;
 } NstMathBuild;

@@ -3,7 +3,7 @@
  * All but erf reduce x = n ln2 + r, |r| <= ln2 / 2, with n from adding and subtracting 1.5 * 2^mantissa: the low bits of
  * that sum are n as an integer, ready to be shifted into an exponent.  ln2 stands in two parts, the first short enough
  * for n * part to be exact, with or without fma.  Erf is an odd polynomial below 1 and 1 - 2^-p(x) above.
- * Branch-free; NaN goes through the arithmetic. */
+ * Branch-free; NaN goes through the arithmetic.  exp of f32 on targets with fma reduces to |r| <= ln2 / 32 instead. */
 #include "ir/math_build.h"
 
 /* exp(scale x) = 2^n exp(scale h). */
@@ -43,17 +43,44 @@ static E power_of_two(B b, Reduced reduced)
     return from_bits(b, shift_left(b, to_bits(b, reduced.sum), b->mantissa));
 }
 
+/* x + infinity, that is infinity, where x is above the range of exp, and NaN for NaN; else y. */
+static E or_infinity(B b, E x, E y)
+{
+    E beyond = op1(b, NST_OP_NOT, op2(b, NST_OP_LE, x, num(b, b->exp_high)));
+    return choose(b, beyond, add(b, x, num(b, INFINITY)), y);
+}
+
+/* f32 with fma: 2^(n/16) exp(h) with |h| <= ln2/32, sixteenths out of a table: a table of 16 is one register of AVX-512, and the
+ * polynomial is three degrees shorter.  n/16 comes as a number and, in the sum's low bits, as an integer. */
+static E exp_by_sixteenths(B b, E x)
+{
+    int fraction = b->mantissa - 4;
+    NstMathTable ln2 = nst_math_table(b->ln2_table);
+    E magic = num(b, ldexp(1.5, fraction));
+    E limited = b->form.has_scale ? at_most(b, x, b->exp_high + 0.25) : x; /* SCALE makes infinity of more */
+    E sum = fused(b, limited, num(b, 1.4426950408889634), magic);
+    E n = sub(b, sum, magic);
+    E h = fused(b, n, num(b, -ln2.coefficient[1]), limited);
+    h = fused(b, n, num(b, -ln2.coefficient[0]), h);
+    E p = mul(b, fused(b, nst_math_poly(b, NST_TABLE_EXP_16TH_F32, h, 1, 1), h, num(b, 1)), h);
+    E power = op1(b, NST_OP_SIXTEENTH, sum), y = fused(b, power, p, power);
+    E low = less(b, x, num(b, b->exp_low));
+    if (b->form.has_scale) return choose(b, low, num(b, 0), op2(b, NST_OP_SCALE, y, n));
+    E whole = shift_left(b, op2(b, NST_OP_AND, to_bits(b, sum), bits_num(b, -16)), fraction);
+    E scaled = choose(b, low, bits_num(b, 0), op2(b, NST_OP_ADD, to_bits(b, y), whole));
+    return or_infinity(b, x, from_bits(b, scaled));
+}
+
 static E expand_exp(B b, E x)
 {
+    if (b->form.has_fma && !b->wide) return exp_by_sixteenths(b, x);
     Reduced reduced = reduce(b, x, 1, 0);
     E p = exp_poly(b, reduced.h, 1);
     E n = shift_left(b, to_bits(b, reduced.sum), b->mantissa);
     /* Both choices follow an operation of their own type, so that masked targets make each of them one instruction. */
     E low = less(b, x, num(b, b->exp_low));
     E scaled = choose(b, low, bits_num(b, 0), op2(b, NST_OP_ADD, to_bits(b, p), n));
-    /* x + infinity: infinity above the range, NaN for NaN */
-    E beyond = op1(b, NST_OP_NOT, op2(b, NST_OP_LE, x, num(b, b->exp_high)));
-    return choose(b, beyond, add(b, x, num(b, INFINITY)), from_bits(b, scaled));
+    return or_infinity(b, x, from_bits(b, scaled));
 }
 
 /* 1 / (1 + exp(-x)); exp in [2^-126, 2^127] by the clamps, below that 0 as exp is. */

@@ -281,6 +281,23 @@ float nst_scalar_fma_f32(float a, float b, float c, bool has_fma)
     return product + c;
 }
 
+/* a * 2^floor(b).  The product of a float is exact in double. */
+static double scale_float(NstDtype type, double a, double b)
+{
+    double most = type == NST_F32 ? 400 : 5000;
+    if (isnan(a) || isnan(b)) return (double)NAN;
+    if (isinf(b)) return b > 0 ? a * INFINITY : a * 0;
+    return round_to(type, ldexp(a, (int)fmax(-most, fmin(floor(b), most))));
+}
+
+/* The entry that the low bits of the operand as it is stored choose. */
+static double sixteenth(NstDtype type, double a)
+{
+    char stored[8];
+    nst_scalar_store(type, stored, (NstScalar){.f = a});
+    return nst_math_sixteenth(type, stored[0] & 15);
+}
+
 /* The operations that round, in float. */
 static double eval_rounding_f32(NstScalarOp op, float a, float b, float c, bool has_fma)
 {
@@ -329,6 +346,8 @@ static NstScalar eval_float(NstScalarOp op, NstDtype type, const NstScalar *arg,
     case NST_OP_MAX: return from_float(max_float(a, b));
     case NST_OP_MOD: return from_float(mod_float(type, a, b));
     case NST_OP_REM: return from_float(fmod(a, b));
+    case NST_OP_SCALE: return from_float(scale_float(type, a, b));
+    case NST_OP_SIXTEENTH: return from_float(sixteenth(type, a));
     case NST_OP_FLOOR: return from_float(floor(a));
     case NST_OP_CEIL: return from_float(ceil(a));
     case NST_OP_TRUNC: return from_float(trunc(a));

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "ir/base/dtype.h"
+#include "ir/expr.h"
 #include "runtime/threads.h"
 
 static int32_t barrier(struct NstBarrier *at, int32_t threads)
@@ -61,6 +62,18 @@ static float fmod_f32(float a, float b)
 static double fmod_f64(double a, double b)
 {
     return fmod(a, b);
+}
+
+static double scale_f64(double a, double b)
+{
+    NstScalar arg[2] = {{.f = a}, {.f = b}};
+    return nst_scalar_eval(NST_OP_SCALE, NST_F64, NST_F64, arg, true).f;
+}
+
+static float scale_f32(float a, float b)
+{
+    NstScalar arg[2] = {{.f = (double)a}, {.f = (double)b}};
+    return (float)nst_scalar_eval(NST_OP_SCALE, NST_F32, NST_F32, arg, true).f;
 }
 
 static float fma_f32(float a, float b, float c)

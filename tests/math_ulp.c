@@ -28,10 +28,10 @@ static inline double ulp_f32(float got, double exact, double flush)
     return fabs(got - exact) * unit.f;
 }
 
-static void all_floats(const BlockProgram *program, const MathFunction *function, uint64_t stride, double flush,
+static void all_floats(const BlockProgram program[2], const MathFunction *function, uint64_t stride, double flush,
                        MathWorst *worst)
 {
-    float *x = program->steps[program->operand[0]].values;
+    float *x = program[0].steps[program[0].operand[0]].values;
     static double exact[BLOCK];
     for (uint64_t first = 0; first <= UINT32_MAX; first += BLOCK * stride) {
         for (int i = 0; i < BLOCK; i++) {
@@ -39,8 +39,9 @@ static void all_floats(const BlockProgram *program, const MathFunction *function
             memcpy(&x[i], &bits, 4);
             exact[i] = function->exact(x[i]);
         }
+        memcpy(program[1].steps[program[1].operand[0]].values, x, sizeof(float) * BLOCK);
         for (int fused = 0; fused < 2; fused++) {
-            const float *got = block_run(program, fused);
+            const float *got = block_run(&program[fused], fused);
             for (int i = 0; i < BLOCK; i++) {
                 double ulp = ulp_f32(got[i], exact[i], flush);
                 if (ulp > worst[fused].ulp) worst[fused] = (MathWorst){ulp, x[i], 0, got[i], exact[i]};
@@ -68,23 +69,25 @@ static void measure(NstCtx *ctx, const MathFunction *function, NstDtype type, Re
     const NstMathInfo *info = nst_math_info(function->op, type);
     NstArena *arena = nst_arena_new(ctx, ctx->arena);
     NstExprs *exprs = nst_exprs_new(arena, nst_dims_new(arena));
-    NstExpr e = math_expansion(exprs, function->op, type);
-    BlockProgram program = block_program(arena, exprs, e);
+    BlockProgram program[2];
+    math_programs(arena, exprs, function->op, type, program);
     MathWorst worst[2] = {{.ulp = -1}, {.ulp = -1}};
     bool two = function->exact == NULL;
     if (type == NST_F64 || two)
-        math_measure(&program, function, type, request->samples / BLOCK + 4, info->flush, worst);
+        math_measure(program, function, type, request->samples / BLOCK + 4, info->flush, worst);
     else
-        all_floats(&program, function, request->stride, info->flush, worst);
+        all_floats(program, function, request->stride, info->flush, worst);
     double bound[2] = {info->max_ulp_no_fma, info->max_ulp};
     for (int fused = 1; fused >= 0; fused--) {
         const MathWorst *w = &worst[fused];
+        NstMathForm form = {.has_fma = fused};
+        uint32_t operations = nst_expr_cost(exprs, math_expansion(exprs, function->op, type, form));
         bool bad = !(w->ulp <= bound[fused]);
         request->failed |= bad;
         printf("%-8s %s %-7s %8.4f ulp (bound %.2f) at %a", nst_scalar_info(function->op)->text,
                nst_dtype_info(type)->name, fused ? "fma" : "mul+add", w->ulp, bound[fused], w->x);
         if (two) printf(", %a", w->y);
-        printf(": %a, exact %a; %u operations%s\n", w->got, w->exact, nst_expr_cost(exprs, e), bad ? "  TOO MUCH" : "");
+        printf(": %a, exact %a; %u operations%s\n", w->got, w->exact, operations, bad ? "  TOO MUCH" : "");
         fflush(stdout);
     }
     nst_arena_free(arena);

@@ -158,6 +158,10 @@ def exponentials():
     for name, count, margin in (("EXP_F32", 5, mpf("1.0002")), ("EXP_F64", 10, mpf("1.0002"))):
         table(name, "|r| <= ln2/2; exp(r) = 1 + r + r^2 q(r), relative", taylor(q), range(count), -half * margin, half * margin,
               lambda r: r ** 2 / mpmath.exp(r))
+    table("EXP_16TH_F32", "|r| <= ln2/32; exp(r) = 1 + r + r^2 q(r), relative", taylor(q), range(2), -half / 16 * mpf("1.001"),
+          half / 16 * mpf("1.001"), lambda r: r ** 2 / mpmath.exp(r))
+    for name, bits in BITS.items():
+        emit("SIXTEENTHS_" + name, "2^(k/16), k = 15 .. 0, rounded", mpf(0), [round_to(mpf(2) ** (mpf(k) / 16), bits) for k in range(16)])
     def power(r):
         return mpf(2) ** r
     for name, count, text in (("EXP2_F32", 6, "erf"), ("EXP2_POW_F64", 8, "f32 pow"), ("EXP2_F64", 11, "erf")):

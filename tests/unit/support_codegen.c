@@ -55,6 +55,18 @@ static void fill_bytes(void *to, int32_t byte, int64_t bytes)
     memset(to, byte, (size_t)bytes);
 }
 
+static double scale_double(double a, double b)
+{
+    if (isinf(b)) return isnan(a) ? a : b > 0 ? a * INFINITY : a * 0;
+    return isnan(b) ? b : scalbn(a, (int)fmax(-5000, fmin(5000, floor(b))));
+}
+
+static float scale_float(float a, float b)
+{
+    if (isinf(b) || isnan(b)) return (float)scale_double((double)a, (double)b);
+    return scalbnf(a, (int)fmaxf(-5000, fminf(5000, floorf(b))));
+}
+
 static const NstHelpers helpers = {
     .barrier = wait_for_all,
     .fmod_f32 = fmodf,
@@ -74,6 +86,8 @@ static const NstHelpers helpers = {
     .f64_to_f16 = double_to_half,
     .copy = copy_bytes,
     .fill = fill_bytes,
+    .scale_f32 = scale_float,
+    .scale_f64 = scale_double,
 };
 
 NstKernel *support_parse(NstCtx *ctx, const char *text)

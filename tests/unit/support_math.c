@@ -38,14 +38,22 @@ double math_ulp(double got, long double exact, NstDtype type, double flush)
     return (double)ldexpl(fabsl(value - exact), bits - exponent);
 }
 
-NstExpr math_expansion(NstExprs *exprs, NstScalarOp op, NstDtype type)
+NstExpr math_expansion(NstExprs *exprs, NstScalarOp op, NstDtype type, NstMathForm form)
 {
     NstExpr x = nst_expr_arg(exprs, type, 0), e;
     if (nst_scalar_info(op)->arity == 2)
         e = nst_expr_binary(exprs, op, x, nst_expr_arg(exprs, type, 1));
     else
         e = nst_expr_unary(exprs, op, x);
-    return nst_math_expand(exprs, e);
+    return nst_math_expand(exprs, e, form);
+}
+
+void math_programs(NstArena *arena, NstExprs *exprs, NstScalarOp op, NstDtype type, BlockProgram program[2])
+{
+    for (int fused = 0; fused < 2; fused++) {
+        NstMathForm form = {.has_fma = fused};
+        program[fused] = block_program(arena, exprs, math_expansion(exprs, op, type, form));
+    }
 }
 
 static uint64_t random_bits(uint64_t *state)
@@ -139,7 +147,7 @@ static long double exact_of(const MathFunction *function, NstDtype type, double 
     return function->exact ? function->exact(x) : pow(x, y);
 }
 
-void math_measure(const BlockProgram *program, const MathFunction *function, NstDtype type, uint64_t blocks,
+void math_measure(const BlockProgram program[2], const MathFunction *function, NstDtype type, uint64_t blocks,
                   double flush, MathWorst *worst)
 {
     bool two = program->operand[1] >= 0;
@@ -149,12 +157,14 @@ void math_measure(const BlockProgram *program, const MathFunction *function, Nst
     for (uint64_t block = 0; block < blocks; block++) {
         for (int i = 0; i < BLOCK; i++) {
             math_sample(type, two, block * BLOCK + (uint64_t)i, &state, &x[i], &y[i]);
-            store(program->steps[program->operand[0]].values, type, i, &x[i]);
-            if (two) store(program->steps[program->operand[1]].values, type, i, &y[i]);
+            for (int fused = 0; fused < 2; fused++) {
+                store(program[fused].steps[program[fused].operand[0]].values, type, i, &x[i]);
+                if (two) store(program[fused].steps[program[fused].operand[1]].values, type, i, &y[i]);
+            }
             exact[i] = exact_of(function, type, x[i], y[i]);
         }
         for (int fused = 0; fused < 2; fused++) {
-            const void *results = block_run(program, fused);
+            const void *results = block_run(&program[fused], fused);
             for (int i = 0; i < BLOCK; i++) {
                 double got = type == NST_F64 ? ((const double *)results)[i] : (double)((const float *)results)[i];
                 double ulp = math_ulp(got, exact[i], type, flush);

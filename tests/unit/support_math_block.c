@@ -36,6 +36,18 @@ static void refuse(NstScalarOp op, NstDtype type)
     abort();
 }
 
+/* SCALE and SIXTEENTH one by one, as the interpreter does them. */
+static void run_one_by_one(NstScalarOp op, NstDtype type, void *out, const In3 *operands)
+{
+    size_t bytes = (size_t)nst_dtype_info(type)->bytes;
+    int arity = nst_scalar_info(op)->arity;
+    for (size_t i = 0; i < BLOCK; i++) {
+        NstScalar arg[2];
+        for (int k = 0; k < arity; k++) arg[k] = nst_scalar_load(type, (const char *)operands->at[k] + i * bytes);
+        nst_scalar_store(type, (char *)out + i * bytes, nst_scalar_eval(op, type, type, arg, true));
+    }
+}
+
 #define FLOAT_LOOPS(name, T, fma_of, trunc_of, sqrt_of, abs_of)                                                        \
     CLONES static void name(NstScalarOp op, bool fused, void *out, const In3 *operands)                                \
     {                                                                                                                  \
@@ -52,6 +64,8 @@ static void refuse(NstScalarOp op, NstDtype type)
         case NST_OP_FMA:                                                                                               \
             if (fused) LOOP(T, T, fma_of(a[i], b[i], c[i]));                                                           \
             LOOP(T, T, a[i] * b[i] + c[i]);                                                                            \
+        case NST_OP_SCALE:                                                                                             \
+        case NST_OP_SIXTEENTH: run_one_by_one(op, sizeof(T) == 4 ? NST_F32 : NST_F64, out, operands); return;          \
         case NST_OP_EQ: LOOP(uint32_t, T, a[i] == b[i]);                                                               \
         case NST_OP_NE: LOOP(uint32_t, T, a[i] != b[i]);                                                               \
         case NST_OP_LT: LOOP(uint32_t, T, a[i] < b[i]);                                                                \

@@ -51,12 +51,15 @@ static NstStatus check_accuracy(NstCtx *ctx, void *arg)
     const MathFunction *function = arg;
     for (int t = 0; t < 2; t++) {
         NstExprs *exprs = nst_exprs_new(ctx->arena, nst_dims_new(ctx->arena));
-        NstExpr e = math_expansion(exprs, function->op, types[t]);
-        nst_expr_visit(exprs, e, refuse_expanded, NULL);
-        BlockProgram program = block_program(ctx->arena, exprs, e);
+        for (int form = 0; form < 4; form++) {
+            NstMathForm has = {.has_fma = form & 1, .has_scale = form & 2};
+            nst_expr_visit(exprs, math_expansion(exprs, function->op, types[t], has), refuse_expanded, NULL);
+        }
+        BlockProgram program[2];
+        math_programs(ctx->arena, exprs, function->op, types[t], program);
         const NstMathInfo *info = nst_math_info(function->op, types[t]);
         MathWorst worst[2] = {{.ulp = -1}, {.ulp = -1}};
-        math_measure(&program, function, types[t], SAMPLE_BLOCKS, info->flush, worst);
+        math_measure(program, function, types[t], SAMPLE_BLOCKS, info->flush, worst);
         for (int fused = 0; fused < 2; fused++) {
             const MathWorst *w = &worst[fused];
             cr_expect(w->ulp <= (fused ? info->max_ulp : info->max_ulp_no_fma), "%s %s: %g ulp at %a, %a: %a, exact %a",
@@ -79,23 +82,27 @@ static NstStatus check_agreement(NstCtx *ctx, void *arg)
     for (int t = 0; t < 2; t++) {
         NstDtype type = types[t];
         NstExprs *exprs = nst_exprs_new(ctx->arena, nst_dims_new(ctx->arena));
-        BlockProgram program = block_program(ctx->arena, exprs, math_expansion(exprs, function->op, type));
-        bool two = program.operand[1] >= 0;
+        BlockProgram program[3];
+        NstMathForm scaling = {.has_fma = true, .has_scale = true};
+        math_programs(ctx->arena, exprs, function->op, type, program);
+        program[2] = block_program(ctx->arena, exprs, math_expansion(exprs, function->op, type, scaling));
+        bool two = program[0].operand[1] >= 0;
         NstScalar value[BLOCK][2];
         size_t bytes = type == NST_F64 ? 8 : 4;
         uint64_t state = 0x9e3779b97f4a7c15u;
         for (int i = 0; i < BLOCK; i++) {
             math_sample(type, two, (uint64_t)(two ? 2 * i + 1 : i), &state, &value[i][0].f, &value[i][1].f);
-            for (int k = 0; k < 1 + two; k++) {
-                char *at = program.steps[program.operand[k]].values;
-                nst_scalar_store(type, at + (size_t)i * bytes, value[i][k]);
-                value[i][k] = nst_scalar_load(type, at + (size_t)i * bytes);
-            }
+            for (int k = 0; k < 1 + two; k++)
+                for (int p = 2; p >= 0; p--) {
+                    char *at = program[p].steps[program[p].operand[k]].values;
+                    nst_scalar_store(type, at + (size_t)i * bytes, value[i][k]);
+                    if (p == 0) value[i][k] = nst_scalar_load(type, at + (size_t)i * bytes);
+                }
         }
-        for (int fused = 0; fused < 2; fused++) {
-            const char *results = block_run(&program, fused);
+        for (int p = 0; p < 3; p++) {
+            const char *results = block_run(&program[p], p > 0);
             for (int i = 0; i < BLOCK; i++) {
-                NstScalar got = nst_scalar_eval(function->op, type, type, value[i], fused);
+                NstScalar got = nst_scalar_eval(function->op, type, type, value[i], p > 0);
                 NstScalar other = nst_scalar_load(type, results + (size_t)i * bytes);
                 bool same = got.bits == other.bits || (isnan(got.f) && isnan(other.f));
                 cr_assert(same, "%s %s of %a, %a: %a and %a", nst_scalar_info(function->op)->text,

@@ -220,6 +220,17 @@ static double expected_extreme(NstScalarOp op, double a, double b)
     return (op == NST_OP_MIN) == take_a ? a : b;
 }
 
+static double expected_sixteenth(double a, bool single)
+{
+    float narrow = (float)a;
+    uint32_t low;
+    uint64_t bits;
+    memcpy(&low, &narrow, sizeof low);
+    memcpy(&bits, &a, sizeof bits);
+    double power = exp2((double)((single ? low : (uint32_t)bits) & 15) / 16);
+    return single ? (double)(float)power : power;
+}
+
 static double expected_float(NstScalarOp op, double a, double b, bool single)
 {
     volatile float x = (float)a, y = (float)b;
@@ -230,6 +241,12 @@ static double expected_float(NstScalarOp op, double a, double b, bool single)
     case NST_OP_MUL: return single ? (double)(x * y) : u * v;
     case NST_OP_DIV: return single ? (double)(x / y) : u / v;
     case NST_OP_SQRT: return single ? (double)sqrtf(x) : sqrt(u);
+    case NST_OP_SCALE:
+        if (isnan(a) || isnan(b)) return NAN;
+        if (isinf(b)) return b > 0 ? a * INFINITY : a * 0;
+        b = fmax(-3000, fmin(3000, floor(b)));
+        return single ? (double)scalbnf(x, (int)b) : scalbn(a, (int)b);
+    case NST_OP_SIXTEENTH: return expected_sixteenth(a, single);
     case NST_OP_MOD: return expected_mod(a, b, single);
     case NST_OP_REM: return fmod(a, b);
     case NST_OP_NEG: return -a;
