@@ -11,6 +11,8 @@
 #include "ir/base/vec.h"
 #include "nestor/tensor.h"
 
+#define NST_MAX_STRING_BYTES ((size_t)INT32_MAX) /* of one string: what a model can hold, too */
+
 /* Strings have a zero byte behind them. */
 typedef struct NstStrings {
     NstArena *arena;

@@ -79,11 +79,12 @@ NstStatus nst_host_string_concat(NstHostStep *step)
     NST_CHECK(step->ctx, count_of(&step->in[0]) == count_of(&step->in[1]), NST_E_SHAPE, "string_concat: two shapes");
     NST_TRY(give_like(step, 0, 0));
     for (size_t k = 0; k < count_of(&step->in[0]); k++) {
+        NstString a = string_at(step, &step->in[0], k), b = string_at(step, &step->in[1], k);
+        NST_CHECK(step->ctx, a.n + b.n <= NST_MAX_STRING_BYTES, NST_E_LIMIT,
+                  "string_concat: %zu and %zu bytes, allowed: at most %zu together", a.n, b.n, NST_MAX_STRING_BYTES);
         nst_text_init(&text, step->arena);
-        for (int j = 0; j < 2; j++) {
-            NstString s = string_at(step, &step->in[j], k);
-            nst_text_add_n(&text, s.at, s.n);
-        }
+        nst_text_add_n(&text, a.at, a.n);
+        nst_text_add_n(&text, b.at, b.n);
         put_string(step, &step->out[0], k, nst_text_get(&text), text.n);
     }
     return NST_OK;

@@ -3,8 +3,6 @@
 
 #include "runtime/run_state.h"
 
-#define MAX_STRING ((size_t)INT32_MAX) /* bytes: what a model can hold, too */
-
 static NstString string_at(const void *data, size_t k)
 {
     NstString s; /* the caller's data may have any alignment */
@@ -35,8 +33,8 @@ NstStatus nst_strings_take(NstCtx *ctx, NstStrings *strings, const NstTensor *te
         NstString s = string_at(data, k);
         NST_CHECK(ctx, s.at || s.n == 0, NST_E_INVALID, "input '%s': string %zu is given as NULL with %zu bytes", name,
                   k, s.n);
-        NST_CHECK(ctx, s.n <= MAX_STRING, NST_E_LIMIT, "input '%s': string %zu has %zu bytes, allowed: at most %zu",
-                  name, k, s.n, MAX_STRING);
+        NST_CHECK(ctx, s.n <= NST_MAX_STRING_BYTES, NST_E_LIMIT,
+                  "input '%s': string %zu has %zu bytes, allowed: at most %zu", name, k, s.n, NST_MAX_STRING_BYTES);
         handle[k] = nst_strings_put(strings, s.n ? s.at : "", s.n);
     }
     nst_arena_free(scratch);

@@ -1,9 +1,10 @@
-/* test_strings.c: ir/strings.h. */
+/* test_strings.c: ir/strings.h, and what a function does with strings that no test can hold. */
 #include <criterion/criterion.h>
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/base/str.h"
 #include "ir/strings.h"
+#include "runtime/host.h"
 
 static NstCtx ctx;
 
@@ -65,4 +66,34 @@ Test(strings, a_table_stands_over_another)
     cr_expect_null(nst_strings_get(top, d + 1));
     cr_expect_eq(nst_strings_count(top), d + 1);
     cr_expect_eq(nst_strings_count(s), a + 1);
+}
+
+static NstStatus give_eight(NstHostStep *step, uint32_t k)
+{
+    static uint64_t handle;
+    step->out[k].data = &handle;
+    return NST_OK;
+}
+
+/* A model of some concatenations must not ask for all the memory there is. */
+Test(strings, two_that_are_too_long_together_are_refused)
+{
+    static const uint64_t long_one = 1;
+    NstStrings *s = nst_strings_new(ctx.arena);
+    (void)nst_strings_put(s, "a", 1);
+    s->list.at[long_one].n = NST_MAX_STRING_BYTES / 2 + 1; /* it is refused before anybody reads that far */
+    NstTensor in = {.dtype = NST_STR, .data = (void *)(uintptr_t)&long_one, .bytes = 8}, both[2] = {in, in},
+              out = {.dtype = NST_STR};
+    NstHostStep step = {.ctx = &ctx,
+                        .arena = ctx.arena,
+                        .name = "string_concat",
+                        .config = "",
+                        .n_in = 2,
+                        .n_out = 1,
+                        .in = both,
+                        .out = &out,
+                        .give = give_eight,
+                        .strings = s};
+    cr_assert_eq(nst_host_find("string_concat")(&step), NST_E_LIMIT);
+    cr_assert_str_eq(ctx.error, "string_concat: 1073741824 and 1073741824 bytes, allowed: at most 2147483647 together");
 }
