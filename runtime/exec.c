@@ -219,14 +219,30 @@ void nst_tensor_release(NstTensor *tensor)
 
 /* --- making ready -------------------------------------------------------------------------------------------- */
 
-/* Memory for the constants that prepack steps fill. */
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* Memory for the constants that prepack steps fill: one piece, so that pages can be large. */
 static NstStatus alloc_packed(NstCtx *ctx, NstPlan *plan)
 {
+    size_t total = 0, at = 0;
+    for (uint32_t k = 0; k < plan->constants.n; k++) {
+        const NstPlanConst *constant = &plan->constants.at[k];
+        if (constant->data || constant->bytes == 0) continue;
+        NST_CHECK(ctx, constant->packed, NST_E_INVALID, "constant %u of the plan has no data", k);
+        NST_CHECK(ctx, constant->bytes <= SIZE_MAX / 2 - total, NST_E_LIMIT, "constant %u of the plan has %zu bytes", k,
+                  constant->bytes);
+        total += whole_lines(constant->bytes);
+    }
+    if (total == 0) return NST_OK;
+    char *piece = nst_os_large_pages(plan->arena, total);
     for (uint32_t k = 0; k < plan->constants.n; k++) {
         NstPlanConst *constant = &plan->constants.at[k];
         if (constant->data || constant->bytes == 0) continue;
-        NST_CHECK(ctx, constant->packed, NST_E_INVALID, "constant %u of the plan has no data", k);
-        constant->data = nst_alloc_aligned(plan->arena, constant->bytes, 64);
+        constant->data = piece + at;
+        at += whole_lines(constant->bytes);
     }
     return NST_OK;
 }

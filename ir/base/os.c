@@ -127,6 +127,19 @@ NstStatus nst_os_map_code(NstCtx *ctx, const void *code, size_t size, NstMapping
     return NST_E_NOMEM;
 }
 
+/* Bytes of a large page of x86-64. */
+#define LARGE_PAGE ((size_t)2 << 20)
+
+void *nst_os_large_pages(NstArena *arena, size_t bytes)
+{
+    if (bytes < LARGE_PAGE / 2 || bytes > SIZE_MAX - 2 * LARGE_PAGE) return nst_alloc_aligned(arena, bytes, 64);
+    size_t size = (bytes + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
+    uintptr_t piece = (uintptr_t)nst_alloc_aligned(arena, size + LARGE_PAGE, 64);
+    char *at = (char *)((piece + LARGE_PAGE - 1) & ~(uintptr_t)(LARGE_PAGE - 1));
+    (void)madvise(at, size, MADV_HUGEPAGE); /* a wish: small pages serve too */
+    return at;
+}
+
 static bool write_parts(int fd, const NstPart *parts, int n_parts)
 {
     for (int i = 0; i < n_parts; i++) {

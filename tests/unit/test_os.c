@@ -100,3 +100,19 @@ Test(os, clock_and_processors)
     cr_assert_geq(nst_os_now_ns(), before);
     cr_assert(nst_os_cpu_count() >= 1);
 }
+
+/* Whatever the size: whole lines, zero, the caller's to write. */
+Test(os, large_pages)
+{
+    static const size_t sizes[] = {1, 4096, (size_t)1 << 20, ((size_t)2 << 20) + 1, (size_t)7 << 20};
+    char *before = NULL;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        char *at = nst_os_large_pages(ctx.arena, sizes[k]);
+        cr_assert_eq((uintptr_t)at % 64, 0);
+        for (size_t b = 0; b < sizes[k]; b += 4096) cr_assert_eq(at[b], 0);
+        memset(at, 1 + (int)k, sizes[k]);
+        if (before)
+            cr_assert(before[0] == (int)k && before[sizes[k - 1] - 1] == (int)k, "piece %zu was overwritten", k);
+        before = at;
+    }
+}
