@@ -5,12 +5,14 @@
 #include <string.h>
 #include "frontend/model.h"
 #include "frontend/schema.h"
+#include "frontend/scope.h"
 #include "ir/base/dtype.h"
 #include "ir/base/vec.h"
 
 typedef struct Inspect {
     NstArena *arena;
     const Onnx__ModelProto *model;
+    const NstCustom *registered;
     NST_VEC(NstModelOperator) operators;
     uint64_t nodes, weight_bytes;
 } Inspect;
@@ -71,25 +73,36 @@ static NstModelPort port_of(Inspect *in, const Onnx__ValueInfoProto *value)
     return port;
 }
 
-static bool is_initializer(const Onnx__GraphProto *g, const char *name)
+/* A name that comes again, or none, is compiling's to refuse. */
+static NstStatus add_initializer(NstCtx *ctx, NstScope *initializers, const char *name)
 {
-    for (size_t k = 0; k < g->n_initializer; k++)
-        if (g->initializer[k]->name && name && strcmp(g->initializer[k]->name, name) == 0) return true;
-    for (size_t k = 0; k < g->n_sparse_initializer; k++) {
-        const Onnx__TensorProto *values = g->sparse_initializer[k]->values;
-        if (values && values->name && name && strcmp(values->name, name) == 0) return true;
-    }
-    return false;
+    if (!name || !*name || nst_scope_find(initializers, name)) return NST_OK;
+    return nst_scope_define(ctx, initializers, name, (NstVal){0}, "an initializer");
 }
 
-static void read_ports(Inspect *in, NstModelInfo *info)
+static NstStatus find_initializers(NstCtx *ctx, const Onnx__GraphProto *g, NstScope *initializers)
+{
+    for (size_t k = 0; k < g->n_initializer; k++)
+        NST_TRY(add_initializer(ctx, initializers, g->initializer[k]->name));
+    for (size_t k = 0; k < g->n_sparse_initializer; k++) {
+        const Onnx__TensorProto *values = g->sparse_initializer[k]->values;
+        NST_TRY(add_initializer(ctx, initializers, values ? values->name : NULL));
+    }
+    return NST_OK;
+}
+
+static NstStatus read_ports(NstCtx *ctx, NstArena *scratch, Inspect *in, NstModelInfo *info)
 {
     const Onnx__GraphProto *g = in->model->graph;
     NstModelPort *inputs = NST_NEW_ARRAY(in->arena, NstModelPort, g->n_input);
     NstModelPort *overridable = NST_NEW_ARRAY(in->arena, NstModelPort, g->n_input);
     NstModelPort *outputs = NST_NEW_ARRAY(in->arena, NstModelPort, g->n_output);
+    NstScope initializers;
+    nst_scope_init(&initializers, scratch);
+    NST_TRY(find_initializers(ctx, g, &initializers));
     for (size_t k = 0; k < g->n_input; k++) {
-        if (is_initializer(g, g->input[k]->name))
+        const char *name = g->input[k]->name;
+        if (name && nst_scope_find(&initializers, name))
             overridable[info->n_overridable++] = port_of(in, g->input[k]);
         else
             inputs[info->n_inputs++] = port_of(in, g->input[k]);
@@ -98,6 +111,7 @@ static void read_ports(Inspect *in, NstModelInfo *info)
     info->inputs = inputs;
     info->overridable = overridable;
     info->outputs = outputs;
+    return NST_OK;
 }
 
 /* --- nodes ----------------------------------------------------------------------------------------------------- */
@@ -131,11 +145,20 @@ static bool is_function(const Inspect *in, const char *domain, const char *name)
     return false;
 }
 
+/* The registered operator that compiling takes for a node, or NULL. */
+static const NstOperator *find_custom(const Inspect *in, const char *domain, const char *name, int64_t imported)
+{
+    if (imported == 0 && strncmp(domain, "com.", 4) != 0) return NULL; /* as an exporter of com. domains may do */
+    return nst_custom_find(in->registered, domain, name, imported);
+}
+
 static void add_node(Inspect *in, const Imports *imports, const Onnx__NodeProto *node)
 {
     const char *domain = nst_onnx_domain(node->domain), *name = node->op_type ? node->op_type : "";
-    const NstOpRow *row = nst_op_find(domain, name, version_of(imports, domain));
-    int64_t version = row ? row->since : 0;
+    int64_t imported = version_of(imports, domain);
+    const NstOperator *custom = find_custom(in, domain, name, imported);
+    const NstOpRow *row = nst_op_find(domain, name, imported);
+    int64_t version = custom ? custom->version : row ? row->since : 0;
     in->nodes++;
     for (uint32_t k = 0; k < in->operators.n; k++) {
         NstModelOperator *o = &in->operators.at[k];
@@ -144,7 +167,9 @@ static void add_node(Inspect *in, const Imports *imports, const Onnx__NodeProto 
         return;
     }
     NstOperatorState state = NST_OPERATOR_UNKNOWN;
-    if (is_function(in, domain, name))
+    if (custom)
+        state = NST_OPERATOR_CUSTOM;
+    else if (is_function(in, domain, name))
         state = NST_OPERATOR_FUNCTION;
     else if (row)
         state = nst_op_is_implemented(row) ? NST_OPERATOR_RUNS : NST_OPERATOR_NOT_YET;
@@ -204,13 +229,14 @@ static void read_operators(Inspect *in, NstModelInfo *info)
     info->n_functions = (uint32_t)m->n_functions;
 }
 
-NstStatus nst_onnx_inspect(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, NstModelInfo *info)
+NstStatus nst_onnx_inspect(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstCustom *operators,
+                           NstModelInfo *info)
 {
     NstArena *scratch = nst_arena_new(ctx, arena);
     NstOnnxModel *model;
     NST_TRY(nst_onnx_read(ctx, arena, scratch, bytes, n, NULL, &model));
     const Onnx__ModelProto *m = model->proto;
-    Inspect in = {.arena = arena, .model = m};
+    Inspect in = {.arena = arena, .model = m, .registered = operators};
     NstModelOpset *opsets = NST_NEW_ARRAY(arena, NstModelOpset, m->n_opset_import);
     NstModelEntry *metadata = NST_NEW_ARRAY(arena, NstModelEntry, m->n_metadata_props);
     for (size_t k = 0; k < m->n_opset_import; k++)
@@ -228,7 +254,7 @@ NstStatus nst_onnx_inspect(NstCtx *ctx, NstArena *arena, const void *bytes, size
                            .opsets = opsets,
                            .n_metadata = (uint32_t)m->n_metadata_props,
                            .metadata = metadata};
-    read_ports(&in, info);
+    NST_TRY(read_ports(ctx, scratch, &in, info));
     read_operators(&in, info);
     nst_arena_free(scratch);
     return NST_OK;

@@ -3,10 +3,11 @@
 #define NST_FRONTEND_INSPECT_H
 
 #include "ir/base/str.h"
+#include "ir/custom.h"
 #include "nestor/inspect.h"
 
-/* Fills info from ONNX bytes.  Owns: arena; bytes may end.  Errors: as nst_onnx_read. */
-NstStatus nst_onnx_inspect(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n,
+/* Fills info from ONNX bytes; operators: registered ones.  Owns: arena; bytes may end.  Errors: as nst_onnx_read. */
+NstStatus nst_onnx_inspect(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstCustom *operators,
                            NstModelInfo *info) NST_MUST_CHECK;
 
 /* The operator table as nst_operator_table gives it. */

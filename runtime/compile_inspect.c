@@ -76,7 +76,7 @@ static NstStatus inspect_body(NstCtx *ctx, void *arg)
     NstCompile c = {.ctx = ctx, .arena = ctx->arena, .request = in->request};
     const NstCompileRequest *request = in->request;
     if (nst_compile_is_graph_text(request->bytes, request->size)) return inspect_graph(&c, &in->info);
-    return nst_onnx_inspect(ctx, ctx->arena, request->bytes, request->size, &in->info);
+    return nst_onnx_inspect(ctx, ctx->arena, request->bytes, request->size, request->operators, &in->info);
 }
 
 NstStatus nst_compile_inspect(const NstCompileRequest *request, const NstModelInfo **info)

@@ -100,35 +100,89 @@ static bool read_varint(const unsigned char **at, const unsigned char *end, uint
     return false;
 }
 
-/* Whether a node names op.  Steps over everything else by its length; bytes that are no such message may name anything. */
-static bool names(Message message, const unsigned char *at, size_t n, const NstOperator *op, int depth)
+/* Bytes of a text field; at NULL: it is not there. */
+typedef struct Span {
+    const unsigned char *at;
+    size_t n;
+} Span;
+
+/* What a node or a function of the model says of its operator. */
+typedef struct Named {
+    Span name, type, domain; /* a function's name is its type */
+} Named;
+
+/* Whether the search ends here. */
+typedef bool (*See)(void *arg, const Named *named);
+
+typedef struct Search {
+    Message wanted; /* NODE or FUNCTION */
+    See see;
+    void *arg;
+    bool malformed; /* bytes that are no such message: they may name anything */
+} Search;
+
+static bool is_text(Span span, const char *text)
+{
+    size_t n = strlen(text);
+    return span.n == n && (n == 0 || memcmp(span.at, text, n) == 0);
+}
+
+static void take_field(Message message, uint64_t field, Span value, Named *named)
+{
+    if (message == NODE && field == 3) named->name = value;
+    if ((message == NODE && field == 4) || (message == FUNCTION && field == 1)) named->type = value;
+    if ((message == NODE && field == 7) || (message == FUNCTION && field == 10)) named->domain = value;
+}
+
+/* Shows each message of the wanted kind, inner ones first, until one ends the search; true if one did or the bytes are
+ * malformed.  Steps over everything else by its length. */
+static bool search(Search *s, Message message, const unsigned char *at, size_t n, int depth)
 {
     const unsigned char *end = at + n;
-    bool domain = false, type = false;
-    if (depth > MAX_MESSAGE_DEPTH) return true;
+    Named named = {0};
+    if (depth > MAX_MESSAGE_DEPTH) return s->malformed = true;
     while (at < end) {
         uint64_t tag, size;
-        if (!read_varint(&at, end, &tag)) return true;
+        if (!read_varint(&at, end, &tag)) return s->malformed = true;
         switch (tag & 7) {
         case 0: /* varint */
-            if (!read_varint(&at, end, &size)) return true;
+            if (!read_varint(&at, end, &size)) return s->malformed = true;
             continue;
         case 1: size = 8; break;
         case 5: size = 4; break;
         case 2:
-            if (!read_varint(&at, end, &size)) return true;
+            if (!read_varint(&at, end, &size)) return s->malformed = true;
             break;
-        default: return true;
+        default: return s->malformed = true;
         }
-        if (size > (size_t)(end - at)) return true;
-        Message inner = (tag & 7) == 2 ? message_in(message, tag >> 3) : NO_MESSAGE;
-        if (inner != NO_MESSAGE && names(inner, at, (size_t)size, op, depth + 1)) return true;
-        if (message == NODE && tag == (4 << 3 | 2)) type = size == strlen(op->name) && memcmp(at, op->name, size) == 0;
-        if (message == NODE && tag == (7 << 3 | 2))
-            domain = size == strlen(op->domain) && memcmp(at, op->domain, size) == 0;
+        if (size > (size_t)(end - at)) return s->malformed = true;
+        if ((tag & 7) == 2) {
+            Message inner = message_in(message, tag >> 3);
+            if (inner != NO_MESSAGE && search(s, inner, at, (size_t)size, depth + 1)) return true;
+            take_field(message, tag >> 3, (Span){at, (size_t)size}, &named);
+        }
         at += size;
     }
-    return domain && type;
+    return message == s->wanted && s->see(s->arg, &named);
+}
+
+static bool is_operator(void *arg, const Named *node)
+{
+    const NstOperator *op = arg;
+    return is_text(node->domain, op->domain) && is_text(node->type, op->name);
+}
+
+/* Whether a node of the model names op, or may. */
+static bool names(const NstModel *model, const NstOperator *op)
+{
+    Search s = {.wanted = NODE, .see = is_operator, .arg = (void *)(uintptr_t)op};
+    return search(&s, MODEL, model->bytes, model->size, 0);
+}
+
+/* A graph in text form begins so. */
+static bool is_graph_text(const NstModel *model)
+{
+    return model->size != 0 && strchr(" \t\n/#g", *(const char *)model->bytes);
 }
 
 static int by_text(const void *a, const void *b)
@@ -141,13 +195,59 @@ void nst_operators_add_material(NstText *text, const NstCustom *list, const NstM
     uint32_t n = 0;
     for (const NstCustom *at = list; at; at = at->next) n++;
     const char **line = NST_NEW_ARRAY(text->arena, const char *, n);
-    bool is_text = model->size != 0 && strchr(" \t\n/#g", *(const char *)model->bytes); /* a graph: may name anything */
+    bool is_graph = is_graph_text(model); /* may name anything */
     n = 0;
     for (const NstCustom *at = list; at; at = at->next)
-        if (is_text || names(MODEL, model->bytes, model->size, &at->op, 0))
+        if (is_graph || names(model, &at->op))
             line[n++] = nst_custom_name(text->arena, &at->op);
     if (n > 1) qsort(line, n, sizeof *line, by_text);
     for (uint32_t k = 0; k < n; k++) nst_text_add(text, "operator %s\n", line[k]);
+}
+
+#define SHOWN 200 /* characters of a name in a message */
+
+static int shown(Span span)
+{
+    return span.n < SHOWN ? (int)span.n : SHOWN;
+}
+
+/* The search for a node that nothing here does. */
+typedef struct Missing {
+    const NstModel *model;
+    const NstCustom *list;
+    Named node;
+} Missing;
+
+static bool is_same_function(void *arg, const Named *function)
+{
+    const Named *node = arg;
+    return function->domain.n == node->domain.n && function->type.n == node->type.n && node->type.n != 0 &&
+           memcmp(function->domain.at, node->domain.at, node->domain.n) == 0 &&
+           memcmp(function->type.at, node->type.at, node->type.n) == 0;
+}
+
+static bool is_missing(void *arg, const Named *node)
+{
+    Missing *m = arg;
+    static const char onnx[] = "ai.onnx"; /* and what begins so */
+    if (node->domain.n == 0 || node->type.n == 0) return false;
+    if (node->domain.n >= strlen(onnx) && memcmp(node->domain.at, onnx, strlen(onnx)) == 0) return false;
+    for (const NstCustom *at = m->list; at; at = at->next)
+        if (is_text(node->domain, at->op.domain) && is_text(node->type, at->op.name)) return false;
+    m->node = *node;
+    Search own = {.wanted = FUNCTION, .see = is_same_function, .arg = &m->node};
+    return !search(&own, MODEL, m->model->bytes, m->model->size, 0);
+}
+
+const char *nst_operators_missing(NstArena *arena, const NstCustom *list, const NstModel *model)
+{
+    Missing m = {.model = model, .list = list};
+    Search s = {.wanted = NODE, .see = is_missing, .arg = &m};
+    if (is_graph_text(model) || !search(&s, MODEL, model->bytes, model->size, 0) || s.malformed) return "";
+    const Named *node = &m.node;
+    return nst_format(arena, "; node '%.*s': operator '%.*s' of domain '%.*s' is not registered with this engine",
+                      shown(node->name), (const char *)node->name.at, shown(node->type), (const char *)node->type.at,
+                      shown(node->domain), (const char *)node->domain.at);
 }
 
 /* --- within a call --------------------------------------------------------------------------------------------- */

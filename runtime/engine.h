@@ -49,6 +49,11 @@ void nst_operators_free(const NstCustom *list);
  * registration: what a plan of the model depends on. */
 void nst_operators_add_material(NstText *text, const NstCustom *list, const NstModel *model);
 
+/* Why a plan of the model may be nowhere: "; node 'n': operator 'o' of domain 'd' is not registered with this engine" for
+ * the first node of a domain that is not ONNX's which is neither registered nor a function of the model; "" for none.
+ * Owns: arena. */
+const char *nst_operators_missing(NstArena *arena, const NstCustom *list, const NstModel *model);
+
 /* The table of the compiler library.  Errors are reported. */
 NstStatus nst_engine_compiler(const NstEngine *engine, const NstCompilerTable **table) NST_MUST_CHECK;
 

@@ -12,6 +12,7 @@ NstStatus nst_model_info(NstModel *model, const NstModelInfo **info)
     NST_TRY(nst_engine_compiler(model->engine, &table));
     char error[NST_ERROR_TEXT] = "";
     NstCompileRequest request = nst_model_request(model, NULL, error, sizeof error);
+    request.operators = atomic_load(&model->engine->operators);
     NstStatus status = table->inspect(&request, info);
     return status == NST_OK ? NST_OK : nst_report(status, "%s", error);
 }
@@ -27,6 +28,7 @@ const char *nst_operator_state_name(NstOperatorState state)
     case NST_OPERATOR_RUNS: return "runs";
     case NST_OPERATOR_NOT_YET: return "not yet";
     case NST_OPERATOR_FUNCTION: return "function";
+    case NST_OPERATOR_CUSTOM: return "custom";
     case NST_OPERATOR_UNKNOWN: break;
     }
     return "unknown";

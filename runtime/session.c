@@ -141,7 +141,8 @@ static NstStatus compile_plan(NstCtx *ctx, Making *m)
 {
     NstSession *session = m->session;
     NST_CHECK(ctx, !session->options.fail_on_compile, NST_E_NOT_FOUND,
-              "'%s' is in no cache for these options, and fail_on_compile forbids to compile it", session->model->name);
+              "'%s' is in no cache for these options, and fail_on_compile forbids to compile it%s",
+              session->model->name, nst_operators_missing(ctx->arena, session->operators, session->model));
     const NstCompilerTable *table;
     NST_TRY(nst_compiler_get(ctx, &table));
     NstSessionOptions options = session->options;

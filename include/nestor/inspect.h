@@ -34,7 +34,8 @@ typedef enum NstOperatorState {
     NST_OPERATOR_RUNS,     /* can be lowered; single attributes or types may still be refused, with a message */
     NST_OPERATOR_NOT_YET,  /* of the standard, not implemented here */
     NST_OPERATOR_FUNCTION, /* a function that the model itself defines */
-    NST_OPERATOR_UNKNOWN   /* of no operator set known here */
+    NST_OPERATOR_UNKNOWN,  /* of no operator set known here */
+    NST_OPERATOR_CUSTOM    /* registered with the model's engine (custom.h), in a version that the model allows */
 } NstOperatorState;
 
 /* An operator that nodes of the model use, those inside of subgraphs and functions included. */
@@ -62,7 +63,7 @@ typedef struct NstModelInfo {
     const NstModelEntry *metadata;
 } NstModelInfo;
 
-/* Reads a model's declarations; no operator is looked at closer than by its name.  A model in text form (.nsg) has inputs,
+/* Reads a model's declarations; no operator is looked at closer than by its name, and by what is registered now.  A model in text form (.nsg) has inputs,
  * outputs and, as operators of domain "", the primitives.
  * Owns: the caller ends *info with nst_model_info_free; it may outlive the model.
  * Errors: NST_E_PARSE, NST_E_MODEL, NST_E_LIMIT, NST_E_UNSUPPORTED (IR version newer than known), NST_E_COMPILER.
@@ -72,7 +73,7 @@ NST_API NstStatus nst_model_info(NstModel *model, const NstModelInfo **info) NST
 /* NULL is allowed. */
 NST_API void nst_model_info_free(const NstModelInfo *info);
 
-/* "runs", "not yet", "function" or "unknown".  Static storage. */
+/* "runs", "not yet", "function", "unknown" or "custom".  Static storage. */
 NST_API const char *nst_operator_state_name(NstOperatorState state);
 
 /* The operator table as lines of text, columns between tabs, the first line naming them: domain, operator, version, state

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "ir/custom.h"
 #include "nestor/custom.h"
+#include "nestor/inspect.h"
 #include "nestor/session.h"
 #include "runtime/compiler.h"
 #include "tests/unit/support_onnx.h"
@@ -398,6 +399,56 @@ Test(custom, plans_of_the_disk_cache_are_bound_by_name)
     cr_assert_eq(nst_engine_add_operator(engine, &old), NST_OK);
     cr_expect_eq(try_open(engine, &bytes, &options, &model, &session), NST_E_NOT_FOUND);
     nst_model_free(model);
+    nst_engine_free(engine);
+}
+
+/* The message of a session that may not compile says which operator it lacks. */
+Test(custom, fail_on_compile_names_node_operator_and_domain_that_are_not_registered)
+{
+    static const char *const told[] = {"fail_on_compile", "node 'mine'", "operator 'Scale'", "domain 'org.test'"};
+    NstText bytes = scale_model();
+    NstModel *model;
+    NstSession *session;
+    NstSessionOptions options = {.fail_on_compile = 1};
+    new_folder();
+    for (int registered = 0; registered < 2; registered++) {
+        NstEngine *engine = new_engine(1);
+        cr_assert_eq(nst_engine_add_operator(engine, registered ? &scale : &positive), NST_OK);
+        cr_expect_eq(try_open(engine, &bytes, &options, &model, &session), NST_E_NOT_FOUND);
+        for (size_t k = 0; k < sizeof told / sizeof *told; k++)
+            cr_expect_eq(strstr(nst_error_text(), told[k]) != NULL, k == 0 || !registered, "%s", nst_error_text());
+        nst_model_free(model);
+        nst_engine_free(engine);
+    }
+}
+
+static NstOperatorState state_of(NstEngine *engine, const NstText *bytes, const char *name)
+{
+    NstModel *model;
+    const NstModelInfo *info;
+    NstOperatorState state = NST_OPERATOR_NOT_YET;
+    cr_assert_eq(nst_model_open_memory(engine, "test", bytes->at, bytes->n, &model), NST_OK);
+    cr_assert_eq(nst_model_info(model, &info), NST_OK, "%s", nst_error_text());
+    for (uint32_t k = 0; k < info->n_operators; k++)
+        if (strcmp(info->operators[k].name, name) == 0) state = info->operators[k].state;
+    nst_model_info_free(info);
+    nst_model_free(model);
+    return state;
+}
+
+Test(custom, inspection_calls_a_registered_operator_custom)
+{
+    NstText bytes = scale_model();
+    NstEngine *engine = new_engine(1);
+    NstOperator op = scale;
+    cr_expect_eq(state_of(engine, &bytes, "Scale"), NST_OPERATOR_UNKNOWN);
+    op.version = 2; /* the model imports version 1 of the domain */
+    cr_assert_eq(nst_engine_add_operator(engine, &op), NST_OK);
+    cr_expect_eq(state_of(engine, &bytes, "Scale"), NST_OPERATOR_UNKNOWN);
+    cr_assert_eq(nst_engine_add_operator(engine, &scale), NST_OK);
+    cr_expect_eq(state_of(engine, &bytes, "Scale"), NST_OPERATOR_CUSTOM);
+    cr_expect_eq(state_of(engine, &bytes, "Abs"), NST_OPERATOR_RUNS);
+    cr_expect_str_eq(nst_operator_state_name(NST_OPERATOR_CUSTOM), "custom");
     nst_engine_free(engine);
 }
 
