@@ -82,8 +82,7 @@ static NstStatus add_initializer(NstCtx *ctx, NstScope *initializers, const char
 
 static NstStatus find_initializers(NstCtx *ctx, const Onnx__GraphProto *g, NstScope *initializers)
 {
-    for (size_t k = 0; k < g->n_initializer; k++)
-        NST_TRY(add_initializer(ctx, initializers, g->initializer[k]->name));
+    for (size_t k = 0; k < g->n_initializer; k++) NST_TRY(add_initializer(ctx, initializers, g->initializer[k]->name));
     for (size_t k = 0; k < g->n_sparse_initializer; k++) {
         const Onnx__TensorProto *values = g->sparse_initializer[k]->values;
         NST_TRY(add_initializer(ctx, initializers, values ? values->name : NULL));

@@ -132,6 +132,8 @@ NstDim nst_dim_resolve(NstDims *dims, NstDim dim);
 
 /* True if sym occurs in dim. */
 bool nst_dim_uses(const NstDims *dims, NstDim dim, NstSym sym);
+/* True if a symbol of that kind occurs in dim. */
+bool nst_dim_uses_kind(const NstDims *dims, NstDim dim, NstSymKind kind);
 /* Replaces sym by value, renormalising. */
 NstDim nst_dim_subst(NstDims *dims, NstDim dim, NstSym sym, NstDim value);
 /* Replaces many at once: value_of[sym.i] (none = keep) for sym.i < n. */

@@ -42,6 +42,24 @@ bool nst_dim_uses(const NstDims *dims, NstDim dim, NstSym sym)
     return uses(dims, dim, sym, new_stamp((NstDims *)(uintptr_t)dims));
 }
 
+static bool uses_kind(const NstDims *dims, NstDim dim, NstSymKind kind, uint64_t stamp)
+{
+    NstDimEntry *entry = nst_dim_entry(dims, dim);
+    int64_t memo;
+    if (entry->syms == 0) return false;
+    if (entry->node.op == NST_DIM_SYM) return nst_dims_sym_info(dims, entry->node.sym)->kind == kind;
+    if (recall(entry, stamp, &memo)) return memo;
+    bool found = false;
+    for (uint32_t k = 0; k < entry->node.n && !found; k++) found = uses_kind(dims, entry->node.arg[k], kind, stamp);
+    remember(entry, stamp, found);
+    return found;
+}
+
+bool nst_dim_uses_kind(const NstDims *dims, NstDim dim, NstSymKind kind)
+{
+    return uses_kind(dims, dim, kind, new_stamp((NstDims *)(uintptr_t)dims));
+}
+
 /* -- substitution -- */
 
 typedef struct Subst {

@@ -50,6 +50,7 @@ typedef struct NstPlanKernel {
     uint32_t n_args, n_params;
     bool parallel;      /* has a parallel loop: worth all threads */
     NstDim work;        /* estimated time on one core, in 1/64 ns: decides the number of threads; none = all */
+    NstDim operations;  /* of its contractions: 2 a multiply-add; none = not known before the run */
     uint32_t n_origins; /* origin[k]: text for NstErrorSlot.origin == k; message likewise for asserts */
     const char *const *origin_text;
     uint32_t n_messages;

@@ -40,6 +40,23 @@ static NstCompile begin(NstCtx *ctx, const Call *call)
     return (NstCompile){.ctx = ctx, .arena = ctx->arena, .request = call->request};
 }
 
+static void free_lock(void *lock)
+{
+    nst_lock_free(lock);
+}
+
+/* Tells that compiling begins; only then are kernels counted. */
+static NstStatus begin_count(NstCompile *c)
+{
+    if (!c->request->progress) return NST_OK;
+    c->count = NST_NEW(c->arena, NstCompileCount);
+    NST_CHECK(c->ctx, nst_lock_new(&c->count->lock) == NST_OK, NST_E_NOMEM, "no memory to compile '%s'",
+              c->request->name);
+    nst_arena_on_free(c->arena, free_lock, c->count->lock);
+    nst_compile_count(c, 0, 0);
+    return NST_OK;
+}
+
 static NstStatus hand_over(NstCtx *ctx, const NstPart *parts, int n_parts, NstBlob *blob)
 {
     size_t bytes = 0;
@@ -61,6 +78,7 @@ static NstStatus compile_body(NstCtx *ctx, void *arg)
     NstPlan *plan;
     NstPart *parts;
     int n_parts;
+    NST_TRY(begin_count(&c));
     NST_TRY(nst_compile_read(&c));
     if (call->request->options->interpret)
         NST_TRY(nst_compile_ports(&c, &plan));
@@ -89,6 +107,7 @@ static NstStatus dump_body(NstCtx *ctx, void *arg)
     NstCompile c = begin(ctx, call);
     NstText text;
     nst_text_init(&text, ctx->arena);
+    NST_TRY(begin_count(&c));
     NST_TRY(nst_compile_dump(&c, call->stage, call->text, &text));
     return hand_over_text(ctx, &text, call->result);
 }

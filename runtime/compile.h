@@ -7,6 +7,13 @@
 #include "passes/pass.h"
 #include "runtime/compiler.h"
 #include "runtime/plan_io.h"
+#include "runtime/threads.h"
+
+/* Kernels that have code, of those known so far. */
+typedef struct NstCompileCount {
+    NstLock *lock;
+    uint32_t done, total;
+} NstCompileCount;
 
 /* What one call of the compiler works on; all of it lives in ctx's arena. */
 typedef struct NstCompile {
@@ -21,7 +28,12 @@ typedef struct NstCompile {
     uint32_t n_fixed;
     NstModule *module;
     NstScheduledList run, prepack;
+    NstCompileCount *count; /* of the whole call, shared with bodies; NULL = nobody hears of it */
 } NstCompile;
+
+/* Counts `done` kernels more that have code and `total` more that are known, and tells request->progress.
+ * Threads: any that compile. */
+void nst_compile_count(const NstCompile *c, uint32_t done, uint32_t total);
 
 /* Reads the model (ONNX or .nsg text) into a verified graph and ties the symbols of declared shapes.
  * Errors: NST_E_PARSE, NST_E_MODEL, ... of the reader; NST_E_NOT_FOUND, NST_E_SHAPE for declared shapes that do not fit. */

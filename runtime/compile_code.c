@@ -115,6 +115,17 @@ static NstStatus compile_one(NstCtx *ctx, void *arg)
     return NST_OK;
 }
 
+void nst_compile_count(const NstCompile *c, uint32_t done, uint32_t total)
+{
+    NstCompileCount *count = c->count;
+    if (!count) return;
+    nst_lock_take(count->lock);
+    count->done += done;
+    count->total += total;
+    c->request->progress(c->request->progress_arg, count->done, count->total);
+    nst_lock_drop(count->lock);
+}
+
 static void compile_some(void *arg, int thread, int threads)
 {
     Job *job = arg;
@@ -124,6 +135,7 @@ static void compile_some(void *arg, int thread, int threads)
         Unique *u = job->todo[k];
         One one = {job->c, u};
         u->status = nst_guard(u->ctx, compile_one, &one);
+        nst_compile_count(job->c, 1, 0);
     }
 }
 
@@ -189,6 +201,7 @@ NstStatus nst_compile_kernels(NstCompile *c, const NstScheduled *const *kernels,
         find_stored(c, u);
         if (!u->compiled.plan) todo[n_todo++] = u;
     }
+    nst_compile_count(c, n_unique - n_todo, n_unique);
     NST_TRY(compile_missing(c, todo, n_todo));
     for (uint32_t k = 0; k < n_todo; k++) NST_TRY(store_compiled(c, todo[k]));
     *compiled = NST_NEW_ARRAY(c->arena, NstCompiledKernel, n_unique);

@@ -206,6 +206,13 @@ static NstDim stream_cost(const Planner *p, const NstNest *nest)
     return elements;
 }
 
+static NstDim product_of(NstDims *dims, const NstAxis *axis, uint32_t n)
+{
+    NstDim product = nst_dim_const(dims, 1);
+    for (uint32_t k = 0; k < n; k++) product = nst_dim_mul(dims, product, axis[k].extent);
+    return product;
+}
+
 /* The time of a group on one core, in those units: it chooses the number of threads. */
 static NstDim group_work(const Planner *p, const NstGroup *group)
 {
@@ -217,9 +224,8 @@ static NstDim group_work(const Planner *p, const NstGroup *group)
             continue;
         }
         const NstNest *nest = group->items.at[k].nest;
-        NstDim points = nst_dim_const(dims, 1), terms = nst_dim_const(dims, 1);
-        for (uint32_t a = 0; a < nest->n_axes; a++) points = nst_dim_mul(dims, points, nest->axis[a].extent);
-        for (uint32_t a = 0; a < nest->n_reduce; a++) terms = nst_dim_mul(dims, terms, nest->reduce[a].extent);
+        NstDim points = product_of(dims, nest->axis, nest->n_axes);
+        NstDim terms = product_of(dims, nest->reduce, nest->n_reduce);
         NstDim each = nst_dim_mul_const(dims, terms, term_cost(p, nest));
         each = nst_dim_add_const(dims, each, point_cost(p, nest));
         total = nst_dim_add(dims, total, nst_dim_mul(dims, points, each));
@@ -228,13 +234,35 @@ static NstDim group_work(const Planner *p, const NstGroup *group)
     return total;
 }
 
+/* Multiply-adds of one step of a reduction: those of its lanes for a dot product of narrow integers. */
+static int64_t step_terms(const Planner *p, const NstNest *nest)
+{
+    NstScalarOp op = nst_expr(p->module->exprs, nest->state[0].step)->op;
+    if (nst_scalar_info(op)->rule != NST_RULE_DOT) return 1;
+    return 32 / nst_dtype_info(nst_scalar_dot_lanes(op).b)->bits;
+}
+
+/* What a group's contractions multiply and add, as profiles count it: 2 a term, padding included.  A sum of squares is none. */
+static NstDim group_operations(const Planner *p, const NstGroup *group)
+{
+    NstDims *dims = p->plan->dims;
+    NstDim total = nst_dim_const(dims, 0);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        NstContraction c;
+        if (!nest) total = nst_dim_add(dims, total, group_operations(p, group->items.at[k].group));
+        if (!nest || !nst_nest_contraction(p->module, nest, &c) || c.a.i == c.b.i) continue;
+        NstDim terms = nst_dim_mul(dims, product_of(dims, nest->axis, nest->n_axes),
+                                   product_of(dims, nest->reduce, nest->n_reduce));
+        total = nst_dim_add(dims, total, nst_dim_mul_const(dims, terms, 2 * step_terms(p, nest)));
+    }
+    return total;
+}
+
 /* A dim over size symbols alone; none where a loop variable is left in it. */
 static NstDim without_indices(const NstDims *dims, NstDim dim)
 {
-    for (uint32_t s = 1; s <= nst_dims_sym_count(dims); s++)
-        if (nst_dims_sym_info(dims, (NstSym){s})->kind == NST_SYM_INDEX && nst_dim_uses(dims, dim, (NstSym){s}))
-            return (NstDim){0};
-    return dim;
+    return nst_dim_uses_kind(dims, dim, NST_SYM_INDEX) ? (NstDim){0} : dim;
 }
 
 static const char *const *origin_texts(Planner *p, const NstKernel *kernel, uint32_t *n)
@@ -268,6 +296,7 @@ static void add_kernel(Planner *p, const NstScheduled *from, const NstCompiledKe
     made.scratch_bytes = nst_compile_copy_dim(p->plan->dims, own, code->scratch_bytes, value_of);
     made.shared_bytes = nst_compile_copy_dim(p->plan->dims, own, code->shared_bytes, value_of);
     made.work = without_indices(p->plan->dims, group_work(p, from->group));
+    made.operations = without_indices(p->plan->dims, group_operations(p, from->group));
     made.origin_text = origin_texts(p, kernel, &made.n_origins);
     NstKernel *seen = (NstKernel *)(uintptr_t)kernel; /* the visit may write; this one does not */
     nst_block_visit(&seen->body, see_parallel, &made.parallel);

@@ -11,7 +11,7 @@
 #include "nestor/session.h"
 #include "runtime/cache.h"
 
-#define NST_COMPILER_ABI 5
+#define NST_COMPILER_ABI 6
 
 /* Where compiled kernels are kept: libnestor's cache. */
 typedef struct NstKernelStore {
@@ -36,6 +36,9 @@ typedef struct NstCompileRequest {
     size_t error_bytes;
     void (*warn)(void *arg, const char *text); /* hears of what is odd and decides nothing; NULL = nobody */
     void *warn_arg;
+    /* Hears how far compiling has come (NstProgress of nestor/engine.h); NULL = nobody */
+    void (*progress)(void *arg, uint32_t done, uint32_t total);
+    void *progress_arg;
 } NstCompileRequest;
 
 /* Bytes aligned to 64, ended with free(). */

@@ -198,8 +198,7 @@ void nst_operators_add_material(NstText *text, const NstCustom *list, const NstM
     bool is_graph = is_graph_text(model); /* may name anything */
     n = 0;
     for (const NstCustom *at = list; at; at = at->next)
-        if (is_graph || names(model, &at->op))
-            line[n++] = nst_custom_name(text->arena, &at->op);
+        if (is_graph || names(model, &at->op)) line[n++] = nst_custom_name(text->arena, &at->op);
     if (n > 1) qsort(line, n, sizeof *line, by_text);
     for (uint32_t k = 0; k < n; k++) nst_text_add(text, "operator %s\n", line[k]);
 }

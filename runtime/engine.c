@@ -68,6 +68,8 @@ static NstStatus init_engine(NstCtx *ctx, void *arg)
     NST_CHECK(ctx, status == NST_OK, status, "no memory for an engine");
     engine->log = options->log;
     engine->log_arg = options->log_arg;
+    engine->progress = options->progress;
+    engine->progress_arg = options->progress_arg;
     return NST_OK;
 }
 

@@ -16,6 +16,8 @@ struct NstEngine {
     NstTarget target;
     NstLog log;
     void *log_arg;
+    NstProgress progress;
+    void *progress_arg;
     _Atomic(const NstCustom *) operators; /* registered */
 };
 

@@ -131,6 +131,20 @@ static NstStatus run_step(NstRunState *state, const NstExecRun *run, uint32_t k,
     NST_FAIL(&state->ctx, NST_E_UNSUPPORTED, "a plan step of kind %d", (int)step->kind);
 }
 
+/* Adds what the step has cost: its time, and the operations of its kernel at the sizes of this run. */
+static void profile_step(NstRunState *state, const NstExecRun *run, uint32_t k, int64_t start)
+{
+    const NstPlan *plan = state->exec->plan;
+    int64_t operations = 0;
+    run->step_ns[k] += (uint64_t)(nst_os_now_ns() - start);
+    if (plan->steps.at[k].kind != NST_STEP_KERNEL) return;
+    const NstPlanKernel *kernel = &plan->kernels.at[plan->steps.at[k].kernel];
+    if (nst_run_state_size(state, kernel->operations, kernel->name, &operations) != NST_OK)
+        nst_ctx_clear(&state->ctx); /* more than 64 bits count */
+    else
+        run->step_operations[k] += (uint64_t)operations;
+}
+
 static NstStatus run_steps(NstRunState *state, const NstExecRun *run)
 {
     static const int32_t never;
@@ -141,7 +155,7 @@ static NstStatus run_steps(NstRunState *state, const NstExecRun *run)
                   "the run was cancelled before step %u of %u", k, n);
         int64_t start = run->step_ns ? nst_os_now_ns() : 0;
         NST_TRY(run_step(state, run, k, cancel));
-        if (run->step_ns) run->step_ns[k] += (uint64_t)(nst_os_now_ns() - start);
+        if (run->step_ns) profile_step(state, run, k, start);
     }
     return NST_OK;
 }

@@ -21,8 +21,9 @@ typedef struct NstExecRun {
     /* Run whose step this is the body of: its symbols hold here too, strings are handles of its table.  Outputs whose
      * memory is too small then get memory of the engine.  NULL = none */
     struct NstRunState *outer;
-    uint64_t *step_ns; /* one a step of the plan: time is added; NULL = not measured */
-    char *error;       /* message of a failure */
+    uint64_t *step_ns;         /* one a step of the plan: time is added; NULL = not measured */
+    uint64_t *step_operations; /* with it: NstPlanKernel.operations are added */
+    char *error;               /* message of a failure */
     size_t error_bytes;
 } NstExecRun;
 

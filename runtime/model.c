@@ -188,6 +188,12 @@ static void log_warning(void *arg, const char *text)
     nst_engine_log(model->engine, NST_LOG_WARNING, "'%s': %s", model->name, text);
 }
 
+static void tell_progress(void *arg, uint32_t done, uint32_t total)
+{
+    const NstModel *model = arg;
+    model->engine->progress(model->engine->progress_arg, model->name, done, total);
+}
+
 NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptions *options, char *error, size_t n)
 {
     static const NstSessionOptions defaults;
@@ -205,7 +211,9 @@ NstCompileRequest nst_model_request(const NstModel *model, const NstSessionOptio
                                .error = error,
                                .error_bytes = n,
                                .warn = log_warning,
-                               .warn_arg = (void *)(uintptr_t)model};
+                               .warn_arg = (void *)(uintptr_t)model,
+                               .progress = engine->progress ? tell_progress : NULL,
+                               .progress_arg = (void *)(uintptr_t)model};
 }
 
 NstStatus nst_model_dump(NstModel *model, const NstSessionOptions *options, NstDumpStage stage, const char *kernel,

@@ -250,6 +250,7 @@ static void get_kernels(Reader *r)
         kernel.n_params = (uint32_t)get(r, 4);
         kernel.parallel = get_below(r, 1, 2, "a truth value");
         kernel.work = get_dim(r);
+        kernel.operations = get_dim(r);
         kernel.origin_text = get_texts(r, &kernel.n_origins);
         kernel.message_text = get_texts(r, &kernel.n_messages);
         kernel.hash_lo = get(r, 8);

@@ -146,6 +146,7 @@ static void put_kernels(Writer *w)
         put_32(w, kernel->n_params);
         put_8(w, kernel->parallel);
         put_dim(w, kernel->work);
+        put_dim(w, kernel->operations);
         put_texts(w, kernel->origin_text, kernel->n_origins);
         put_texts(w, kernel->message_text, kernel->n_messages);
         put_64(w, kernel->hash_lo);

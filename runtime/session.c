@@ -491,7 +491,7 @@ static NstStatus choose_variant(NstSession *session, const NstTensor *inputs, Va
 struct NstProfile {
     const NstPlan *plan;
     uint64_t runs;
-    uint64_t *ns; /* by step */
+    uint64_t *ns, *operations; /* by step */
 };
 
 /* Gives output k of the interpreter to the caller: in the memory of his, if he has any. */
@@ -579,6 +579,7 @@ static NstStatus run_variant(NstSession *session, Variant *variant, const NstTen
                       .wanted = wanted,
                       .cancel = options ? options->cancel : NULL,
                       .step_ns = profile ? profile->ns : NULL,
+                      .step_operations = profile ? profile->operations : NULL,
                       .error = error,
                       .error_bytes = sizeof error};
     NstStatus status = nst_exec_run(variant->exec, &run);
@@ -654,11 +655,12 @@ NstStatus nst_profile_new(NstSession *session, NstProfile **profile)
     *profile = NULL;
     const NstPlan *plan = session->variant->plan;
     NstProfile *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
-    if (made) made->ns = nst_alloc_should_fail() ? NULL : calloc((size_t)plan->steps.n + 1, sizeof *made->ns);
+    if (made) made->ns = nst_alloc_should_fail() ? NULL : calloc(2 * ((size_t)plan->steps.n + 1), sizeof *made->ns);
     if (!made || !made->ns) {
         nst_profile_free(made);
         return nst_report(NST_E_NOMEM, "no memory for a profile");
     }
+    made->operations = made->ns + plan->steps.n + 1;
     made->plan = plan;
     *profile = made;
     return NST_OK;
@@ -689,7 +691,10 @@ NstStatus nst_profile_step(const NstProfile *profile, uint32_t index, NstProfile
         return nst_report(NST_E_NOT_FOUND, "step %u is asked for, there are %u", index, plan->steps.n);
     static const char *const words[] = {"", "size", "check", "host", "if", "loop"};
     const NstPlanStep *from = &plan->steps.at[index];
-    *step = (NstProfileStep){.name = words[from->kind], .origin = from->origin, .ns = profile->ns[index]};
+    *step = (NstProfileStep){.name = words[from->kind],
+                             .origin = from->origin,
+                             .ns = profile->ns[index],
+                             .operations = profile->operations[index]};
     if (from->kind == NST_STEP_HOST) step->name = from->text;
     if (from->kind != NST_STEP_KERNEL) return NST_OK;
     const NstPlanKernel *kernel = &plan->kernels.at[from->kernel];

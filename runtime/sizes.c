@@ -68,6 +68,7 @@ void nst_sizes_add_plan(NstSizes *sizes, NstArena *arena, const NstPlan *plan, b
         nst_sizes_add(sizes, arena, plan->dims, plan->kernels.at[k].scratch_bytes);
         nst_sizes_add(sizes, arena, plan->dims, plan->kernels.at[k].shared_bytes);
         nst_sizes_add(sizes, arena, plan->dims, plan->kernels.at[k].work);
+        nst_sizes_add(sizes, arena, plan->dims, plan->kernels.at[k].operations);
     }
     add_steps(sizes, arena, plan, plan->prepack.at, plan->prepack.n);
     add_steps(sizes, arena, plan, plan->steps.at, plan->steps.n);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "tools/npy.h"
 #include "tools/pgm.h"
+#include "tools/progress.h"
 #include "tools/tool.h"
 
 int tool_open(const ToolOptions *options, bool with_session, ToolOpen *open)
@@ -11,6 +12,7 @@ int tool_open(const ToolOptions *options, bool with_session, ToolOpen *open)
     NstStatus status = nst_engine_new(&options->engine, &open->engine);
     if (status == NST_OK) status = nst_model_open_file(open->engine, options->file, &open->model);
     if (status == NST_OK && with_session) status = nst_session_new(open->model, &options->session, &open->session);
+    tool_progress_clear();
     return status == NST_OK ? 0 : tool_fail(status);
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/progress.h"
 #include "tools/tool.h"
 
 static const char help[] =
@@ -51,6 +52,9 @@ static const char help[] =
     "  --cache-layer DIR             one more folder, only read, for what the disk cache lacks\n"
     "  --cache-limit MB              what the disk cache may hold (4096; 0 = no limit); the longest unused goes first\n"
     "  --json                        results as JSON\n"
+    "  --progress                    show from the beginning how far compiling is; else a terminal shows it after a "
+    "second\n"
+    "  --quiet                       never show it\n"
     "  --verbose                     log to standard error\n"
     "  --help, --version\n"
     "\n"
@@ -83,6 +87,8 @@ enum {
     OPT_CACHE_LIMIT,
     OPT_JSON,
     OPT_TSV,
+    OPT_PROGRESS,
+    OPT_QUIET,
     OPT_VERBOSE,
     OPT_HELP,
     OPT_VERSION
@@ -112,6 +118,8 @@ static const struct option long_options[] = {{"input", required_argument, NULL, 
                                              {"cache-limit", required_argument, NULL, OPT_CACHE_LIMIT},
                                              {"json", no_argument, NULL, OPT_JSON},
                                              {"tsv", no_argument, NULL, OPT_TSV},
+                                             {"progress", no_argument, NULL, OPT_PROGRESS},
+                                             {"quiet", no_argument, NULL, OPT_QUIET},
                                              {"verbose", no_argument, NULL, OPT_VERBOSE},
                                              {"help", no_argument, NULL, OPT_HELP},
                                              {"version", no_argument, NULL, OPT_VERSION},
@@ -130,6 +138,7 @@ int tool_usage(const char *format, ...)
 
 int tool_fail(NstStatus status)
 {
+    tool_progress_clear();
     fprintf(stderr, "nestor: %s: %s\n", nst_status_name(status), nst_error_text());
     return TOOL_STATUS + (int)status;
 }
@@ -247,6 +256,8 @@ static int take_option(ToolOptions *o, int option, char *value)
         return 0;
     case OPT_JSON: o->json = true; return 0;
     case OPT_TSV: o->tsv = true; return 0;
+    case OPT_PROGRESS: o->progress = true; return 0;
+    case OPT_QUIET: o->quiet = true; return 0;
     case OPT_VERBOSE: o->engine.log = log_line; return 0;
     case OPT_REPEAT:
         if (!parse_number(value, 1, 1000000000, &o->repeat))
@@ -292,6 +303,7 @@ int main(int n_words, char **words)
         fputs(help, stdout);
         return 0;
     }
+    tool_progress_ask(&options, &options.engine);
     options.files = words + optind;
     options.n_files = (uint32_t)(n_words - optind);
     options.file = options.word = optind < n_words ? words[optind] : NULL;

@@ -204,13 +204,23 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void show_step(const ToolOptions *options, const NstProfileStep *step, uint32_t k, double us)
+/* 10^9 operations a second; 0 where nothing was counted or no time passed. */
+static double rate(double operations, double ns)
 {
+    return ns > 0 ? operations / ns : 0;
+}
+
+static void show_step(const ToolOptions *options, const NstProfileStep *step, uint32_t k, double runs)
+{
+    double us = (double)step->ns / 1e3 / runs, gflops = rate((double)step->operations, (double)step->ns);
     if (!options->json) {
-        printf("%4u %9.2f us  %-24s %s\n", k, us, step->name, step->origin ? step->origin : "");
+        char speed[32] = "";
+        if (step->operations != 0) snprintf(speed, sizeof speed, "%.1f GFLOP/s", gflops);
+        printf("%4u %9.2f us %14s  %-24s %s\n", k, us, speed, step->name, step->origin ? step->origin : "");
         return;
     }
-    printf("%s{\"us\": %.3f, \"kernel\": ", k ? ", " : "", us);
+    printf("%s{\"us\": %.3f, \"operations\": %.0f, \"gflop_per_s\": %.3f, \"kernel\": ", k ? ", " : "", us,
+           (double)step->operations / runs, gflops);
     tool_json_text(stdout, step->name);
     printf(", \"origin\": ");
     tool_json_text(stdout, step->origin ? step->origin : "");
@@ -247,13 +257,21 @@ static int show_bench(const ToolOptions *options, const ToolOpen *open, const Ns
 {
     qsort(times, (size_t)options->repeat, sizeof *times, by_value);
     show_times(options, start, times);
-    print_facts(options, open, start->ready_ms, times[options->repeat / 2]);
-    if (options->json) printf(", \"steps\": [");
+    double median = times[options->repeat / 2], runs = (double)nst_profile_runs(profile), operations = 0;
+    NstProfileStep step;
+    for (uint32_t k = 0; k < nst_profile_step_count(profile); k++)
+        if (nst_profile_step(profile, k, &step) == NST_OK) operations += (double)step.operations / runs;
+    print_facts(options, open, start->ready_ms, median);
+    if (options->json)
+        printf(", \"operations\": %.0f, \"gflop_per_s\": %.3f, \"steps\": [", operations,
+               rate(operations, median * 1e6));
+    else
+        printf("%.6g million operations of products and convolutions, %.1f GFLOP/s\n", operations / 1e6,
+               rate(operations, median * 1e6));
     for (uint32_t k = 0; k < nst_profile_step_count(profile); k++) {
-        NstProfileStep step;
         NstStatus status = nst_profile_step(profile, k, &step);
         if (status != NST_OK) return tool_fail(status);
-        show_step(options, &step, k, (double)step.ns / 1e3 / (double)nst_profile_runs(profile));
+        show_step(options, &step, k, runs);
     }
     if (options->json) printf("]}\n");
     return 0;

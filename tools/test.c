@@ -10,6 +10,7 @@
 #include "nestor/inspect.h"
 #include "tools/compare.h"
 #include "tools/file.h"
+#include "tools/progress.h"
 #include "tools/tool.h"
 
 #define MAX_DEPTH   32   /* folders in folders */
@@ -225,7 +226,9 @@ static NstStatus open_session(DataSet *set, NstModel *model, const ToolOptions *
         session.shapes = set->element;
         session.n_shapes = set->n_elements;
     }
-    return nst_session_new(model, &session, &set->session);
+    NstStatus status = nst_session_new(model, &session, &set->session);
+    tool_progress_clear();
+    return status;
 }
 
 /* Outputs of the session that belong to output `port`, from `at` on: its own, or one for each element. */

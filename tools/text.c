@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/progress.h"
 #include "tools/tool.h"
 
 #define MAX_SOURCE ((size_t)1 << 30) /* bytes */
@@ -62,6 +63,7 @@ int tool_dump(ToolOptions *options)
     int code = tool_open(options, false, &open);
     if (code == 0) {
         NstStatus status = nst_model_dump(open.model, &options->session, (NstDumpStage)stage, options->kernel, &text);
+        tool_progress_clear();
         if (status != NST_OK) code = tool_fail(status);
     }
     if (text) fputs(text, stdout);

@@ -34,7 +34,7 @@ typedef struct ToolOptions {
     int64_t repeat, warmup;
     const char *overridable[TOOL_MAX_NAMED];
     const char *layers[TOOL_MAX_NAMED]; /* of the cache */
-    bool json, tsv, remove, verbose;
+    bool json, tsv, remove, quiet, progress;
 } ToolOptions;
 
 /* One command: its status is the exit status. */

@@ -15,6 +15,13 @@ typedef enum NstLogLevel { NST_LOG_ERROR, NST_LOG_WARNING, NST_LOG_INFO, NST_LOG
 /* Receives one line without its end.  May be called from any thread that calls the engine. */
 typedef void (*NstLog)(void *arg, NstLogLevel level, const char *text);
 
+/* Hears how far compiling a model has come: `done` of `total` kernels have code.  total is 0 while the model is read and
+ * its kernels are made, and grows when the body of an if or a loop brings more; neither number ever falls.  Comes from the
+ * thread that makes a session (or a dump) and from threads that compile for it, one call at a time for each of them; two
+ * sessions that are made at once call at once.  Compiling waits for it: it should return soon, and must not use the engine.
+ * What comes from a cache as a whole calls nothing. */
+typedef void (*NstProgress)(void *arg, const char *model, uint32_t done, uint32_t total);
+
 /* All zero = the defaults. */
 typedef struct NstEngineOptions {
     int32_t threads;   /* of a run, the caller's included; 0 = what affinity mask and cgroup quota allow */
@@ -31,6 +38,8 @@ typedef struct NstEngineOptions {
     const char *const *cache_layers; /* folders, absolute, that are only read, in this order, when the disk cache lacks
                                         something; others may read them, but not write */
     uint32_t n_cache_layers;
+    NstProgress progress; /* NULL = none */
+    void *progress_arg;
 } NstEngineOptions;
 
 /* A new engine.  Owns: the caller ends it with nst_engine_free after its models and sessions.

@@ -112,6 +112,9 @@ typedef struct NstProfileStep {
     const char *origin;    /* the nodes of the model it came from; may be NULL */
     const char *not_fused; /* why it was not fused with the next one; may be NULL */
     uint64_t ns;           /* over all runs profiled */
+    uint64_t
+        operations; /* likewise: 2 for each multiply-add of a matrix product or convolution, padding included, at the
+                              sizes of the run; nothing else counts, nor what is inside of an if or a loop */
 } NstProfileStep;
 NST_API uint32_t nst_profile_step_count(const NstProfile *profile);
 NST_API uint64_t nst_profile_runs(const NstProfile *profile);

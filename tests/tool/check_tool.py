@@ -5,6 +5,7 @@ Cold and warm, compiled and interpreted, threads, NumPy files, exit statuses, th
 """
 import json
 import os
+import pty
 import re
 import struct
 import subprocess
@@ -230,6 +231,45 @@ class Tool(unittest.TestCase):
         bench = json.loads(self.ok("bench", self.softmax, "--dim", "n=3", "--json", "--repeat", "5"))
         self.assertEqual(bench["runs"], 5)
         self.assertEqual(len(bench["steps"]), bench["kernels"])
+
+    def test_bench_counts_operations(self):
+        conv, gemm = 16 * 784 * 9 + 32 * 196 * 9 * 16 + 32 * 49 * 9 * 32, 64 * 288 + 10 * 64
+        words = ["bench", "models/digits.onnx", "--dim", "N=2", "--repeat", "3", "--warmup", "0"]
+        bench = json.loads(self.ok(*words, "--json"))
+        self.assertEqual(bench["operations"], 2 * 2 * (conv + gemm))
+        self.assertEqual(sum(step["operations"] for step in bench["steps"]), bench["operations"])
+        self.assertAlmostEqual(bench["gflop_per_s"], bench["operations"] / bench["median_ms"] / 1e6,
+                               delta=1e-3 + bench["gflop_per_s"] * 1e-3)
+        for step in bench["steps"]:
+            self.assertEqual(step["gflop_per_s"] > 0, step["operations"] > 0)
+        text = self.ok(*words)
+        self.assertRegex(text, r"5\.94688 million operations of products and convolutions, [0-9.]+ GFLOP/s\n")
+        self.assertEqual(text.count(" GFLOP/s "), sum(step["operations"] > 0 for step in bench["steps"]))
+
+    def test_progress(self):
+        words = ["run", self.softmax, "--dim", "n=3"]
+        done = self.call(*words, "--no-cache", "--progress")
+        self.assertEqual(done.returncode, 0)
+        lines = done.stderr.splitlines()
+        self.assertEqual(lines[0], "nestor: compiling: the model is read")
+        self.assertRegex(lines[-1], r"^nestor: compiling (\d+) of \1 kernels$")
+        for quiet in ("--json", "--quiet"):
+            self.assertEqual(self.call(*words, "--no-cache", "--progress", quiet).stderr, "")
+        self.assertEqual(self.call(*words, "--no-cache").stderr, "") # no terminal
+        self.ok(*words)
+        self.assertEqual(self.call(*words, "--progress").stderr, "") # from the cache
+        self.assertIn("compiling", self.call("dump-ir", self.softmax, "--stage", "plan", "--progress").stderr)
+
+    def test_progress_on_a_terminal_is_written_over_and_gone_in_the_end(self):
+        ours, tools = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as screen:
+            with os.fdopen(tools, "wb") as terminal:
+                subprocess.run([TOOL, "run", self.softmax, "--dim", "n=3", "--no-cache", "--progress"], check=True,
+                               stdout=subprocess.DEVNULL, stderr=terminal, timeout=120)
+                shown = screen.read(4096).decode()
+        self.assertTrue(shown.startswith("\r\x1b[Knestor: compiling: the model is read"), repr(shown))
+        self.assertTrue(shown.endswith("\r\x1b[K"), repr(shown))
+        self.assertNotIn("\n", shown)
 
     def test_inspect(self):
         text = self.ok("inspect", "models/digits.onnx")

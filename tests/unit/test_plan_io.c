@@ -141,6 +141,7 @@ static void make_plan(void)
                               2,
                               true,
                               nst_dim_mul(dims, n, n),
+                              nst_dim_mul_const(dims, n, 6),
                               2,
                               texts,
                               1,
