@@ -166,14 +166,14 @@ static void merge(NstModule *module, NstNest *nest, NstAxis *list, uint32_t *n, 
     const char *name = nst_dims_sym(dims, inner.var)->name;
     NstDim extent = nst_dim_resolve(dims, nst_dim_mul(dims, outer.extent, inner.extent));
     NstAxis both = nst_nest_axis(module, name, extent);
-    uint32_t n_syms = nst_dims_sym_count(dims) + 1;
-    NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
-    table[outer.var.i] = nst_dim_const(dims, 0);
-    table[inner.var.i] = nst_dim_sym(dims, both.var);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, module);
+    nst_subst_set(&subst, outer.var, nst_dim_const(dims, 0));
+    nst_subst_set(&subst, inner.var, nst_dim_sym(dims, both.var));
     list[k] = both;
     for (uint32_t a = k + 1; a + 1 < *n; a++) list[a] = list[a + 1];
     --*n;
-    nst_nest_subst(module, nest, table, n_syms);
+    nst_subst_end(&subst, nest);
 }
 
 static void merge_axes(NstModule *module, NstNest *nest, NstAxis *list, uint32_t *n, uint32_t first)
@@ -223,9 +223,9 @@ NstNest *nst_nest_range(NstModule *module, const NstNest *nest, uint32_t k, NstD
     NstNest *part = nst_nest_clone(module, nest);
     NstAxis whole = part->axis[k];
     part->axis[k] = nst_nest_axis(module, nst_dims_sym(dims, whole.var)->name, nst_dim_sub(dims, end, begin));
-    uint32_t n_syms = nst_dims_sym_count(dims) + 1;
-    NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
-    table[whole.var.i] = nst_dim_add(dims, begin, nst_dim_sym(dims, part->axis[k].var));
-    nst_nest_subst(module, part, table, n_syms);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, module);
+    nst_subst_set(&subst, whole.var, nst_dim_add(dims, begin, nst_dim_sym(dims, part->axis[k].var)));
+    nst_subst_end(&subst, part);
     return part;
 }

@@ -6,6 +6,7 @@
 
 void nst_fuser_explain(NstFuser *f)
 {
+    nst_fuser_compact(f);
     for (uint32_t k = 0; k + 1 < f->groups.n; k++) {
         NstFuseGroup *a = &f->groups.at[k], *b = &f->groups.at[k + 1];
         bool reads = false;
@@ -20,15 +21,15 @@ static NstStatus fuse_list(NstFuser *f)
 {
     NST_TRY(nst_fuse_epilogues(f, true)); /* what follows a sum joins it before it is copied into its readers */
     NST_TRY(nst_fuse_inline(f));
-    return nst_fuse_epilogues(f, false);
+    nst_fuser_compact(f);
+    NST_TRY(nst_fuse_epilogues(f, false));
+    nst_fuser_compact(f);
+    return NST_OK;
 }
 
 static bool touches(const NstFuser *f, NstBuf buffer)
 {
-    for (uint32_t k = 0; k < f->groups.n; k++)
-        if (nst_fuser_holds(&f->groups.at[k].reads, buffer) || nst_fuser_holds(&f->groups.at[k].writes, buffer))
-            return true;
-    return false;
+    return nst_fuser_readers(f, buffer).n != 0 || nst_fuser_writers(f, buffer).n != 0;
 }
 
 /* Members of a serial group are fused among themselves: one step is a module of its own. */

@@ -11,6 +11,16 @@ typedef struct NstFuseGroup {
     NST_VEC(NstSym) makes; /* symbols that have their value after it */
 } NstFuseGroup;
 
+/* Positions of groups, ascending. */
+typedef struct NstPlaces {
+    uint32_t *at, n, cap;
+} NstPlaces;
+
+/* The groups that touch a buffer, and perhaps some that did before: nst_fuser_readers and _writers give the former. */
+typedef struct NstBufferUse {
+    NstPlaces readers, writers;
+} NstBufferUse;
+
 typedef struct NstFuser {
     NstCtx *ctx;
     NstModule *module;
@@ -18,7 +28,9 @@ typedef struct NstFuser {
     NstExprs *exprs;
     NstArena *arena;
     const NstGroup *within; /* a serial group whose members are fused: only its locals may vanish; NULL: the module */
-    NST_VEC(NstFuseGroup) groups; /* in execution order */
+    /* In execution order; a place whose group is NULL is empty: a group keeps its place until one is joined across it. */
+    NST_VEC(NstFuseGroup) groups;
+    NST_VEC(NstBufferUse) uses; /* by NstBuf.i */
 } NstFuser;
 
 /* --- dependences (fuse_deps.c) --- */
@@ -26,6 +38,14 @@ void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module);
 /* Recomputes what group `at` reads and writes. */
 void nst_fuser_refresh(NstFuser *f, uint32_t at);
 void nst_fuser_remove(NstFuser *f, uint32_t at);
+/* Closes the empty places. */
+void nst_fuser_compact(NstFuser *f);
+/* The groups that read, or write, the buffer; valid until the next change or question. */
+NstPlaces nst_fuser_readers(const NstFuser *f, NstBuf buffer);
+NstPlaces nst_fuser_writers(const NstFuser *f, NstBuf buffer);
+/* The groups after `at` that read what it writes, and those before it that write what it reads.  Owns: arena. */
+NstPlaces nst_fuser_users(const NstFuser *f, uint32_t at);
+NstPlaces nst_fuser_sources(const NstFuser *f, uint32_t at);
 bool nst_fuser_holds(const NstBufList *list, NstBuf buffer);
 /* True if group `later` reads or makes what `earlier` makes, or overwrites what that reads. */
 bool nst_fuser_depends(const NstFuser *f, uint32_t later, uint32_t earlier);
@@ -33,7 +53,7 @@ bool nst_fuser_depends(const NstFuser *f, uint32_t later, uint32_t earlier);
 bool nst_fuser_can_join(const NstFuser *f, uint32_t from, uint32_t to);
 /* Puts `joined` in the place of both; gives its position. */
 uint32_t nst_fuser_join(NstFuser *f, uint32_t from, uint32_t to, NstGroup *joined);
-/* The single nest of a group without common axes, or NULL. */
+/* The single nest of a group without common axes, or NULL; group may be NULL. */
 NstNest *nst_fuse_single(const NstGroup *group);
 /* Number of nests (in whole groups) that write / groups that read the buffer. */
 uint32_t nst_fuse_writers(const NstFuser *f, NstBuf buffer);

@@ -119,9 +119,9 @@ bool nst_fuse_repeats(const NstFuser *f, const NstNest *producer)
 {
     NstDim total = nst_dim_const(f->dims, 0);
     bool repeats = false;
-    for (uint32_t k = 0; k < f->groups.n && !repeats; k++)
-        if (nst_fuser_holds(&f->groups.at[k].reads, producer->out[0].buffer))
-            add_domains(f, producer, f->groups.at[k].group, &total, &repeats);
+    NstPlaces readers = nst_fuser_readers(f, producer->out[0].buffer);
+    for (uint32_t k = 0; k < readers.n && !repeats; k++)
+        add_domains(f, producer, f->groups.at[readers.at[k]].group, &total, &repeats);
     return repeats || nst_dim_compare(f->dims, total, NST_DIM_LE, domain(f, producer, true)) != NST_TRUE;
 }
 

@@ -1,6 +1,8 @@
 /* fuse_deps.c: which group touches which buffer, what may be joined, and rewriting of whole nests. */
 #include "passes/fuse.h"
 
+#include <stdlib.h>
+
 bool nst_fuser_holds(const NstBufList *list, NstBuf buffer)
 {
     for (uint32_t k = 0; k < list->n; k++)
@@ -23,6 +25,87 @@ static void collect(NstModule *module, const NstGroup *group, NstBufList *reads,
     }
 }
 
+/* --- who touches a buffer ------------------------------------------------------------------------------------ */
+
+static NstBufferUse *use_of(NstFuser *f, NstBuf buffer)
+{
+    while (f->uses.n <= buffer.i) nst_vec_push(f->arena, &f->uses, (NstBufferUse){0});
+    return &f->uses.at[buffer.i];
+}
+
+/* Group `at` is new at its place. */
+static void enter(NstFuser *f, uint32_t at)
+{
+    const NstFuseGroup *item = &f->groups.at[at];
+    for (uint32_t k = 0; k < item->reads.n; k++) nst_vec_push(f->arena, &use_of(f, item->reads.at[k])->readers, at);
+    for (uint32_t k = 0; k < item->writes.n; k++) nst_vec_push(f->arena, &use_of(f, item->writes.at[k])->writers, at);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts, and leaves each place once. */
+static void tidy(NstPlaces *places)
+{
+    uint32_t n = 0;
+    if (places->n > 1) qsort(places->at, places->n, sizeof *places->at, by_number);
+    for (uint32_t k = 0; k < places->n; k++)
+        if (n == 0 || places->at[n - 1] != places->at[k]) places->at[n++] = places->at[k];
+    places->n = n;
+}
+
+/* Drops the groups that touch the buffer no more. */
+static NstPlaces still(const NstFuser *f, NstPlaces *places, NstBuf buffer, bool writes)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < places->n; k++) {
+        const NstFuseGroup *item = &f->groups.at[places->at[k]];
+        if (nst_fuser_holds(writes ? &item->writes : &item->reads, buffer)) places->at[n++] = places->at[k];
+    }
+    places->n = n;
+    tidy(places);
+    return *places;
+}
+
+NstPlaces nst_fuser_readers(const NstFuser *f, NstBuf buffer)
+{
+    return buffer.i < f->uses.n ? still(f, &f->uses.at[buffer.i].readers, buffer, false) : (NstPlaces){0};
+}
+
+NstPlaces nst_fuser_writers(const NstFuser *f, NstBuf buffer)
+{
+    return buffer.i < f->uses.n ? still(f, &f->uses.at[buffer.i].writers, buffer, true) : (NstPlaces){0};
+}
+
+NstPlaces nst_fuser_users(const NstFuser *f, uint32_t at)
+{
+    const NstBufList *writes = &f->groups.at[at].writes;
+    NstPlaces users = {0};
+    for (uint32_t b = 0; b < writes->n; b++) {
+        NstPlaces readers = nst_fuser_readers(f, writes->at[b]);
+        for (uint32_t k = 0; k < readers.n; k++)
+            if (readers.at[k] > at) nst_vec_push(f->arena, &users, readers.at[k]);
+    }
+    tidy(&users);
+    return users;
+}
+
+NstPlaces nst_fuser_sources(const NstFuser *f, uint32_t at)
+{
+    const NstBufList *reads = &f->groups.at[at].reads;
+    NstPlaces sources = {0};
+    for (uint32_t b = 0; b < reads->n; b++) {
+        NstPlaces writers = nst_fuser_writers(f, reads->at[b]);
+        for (uint32_t k = 0; k < writers.n; k++)
+            if (writers.at[k] < at) nst_vec_push(f->arena, &sources, writers.at[k]);
+    }
+    tidy(&sources);
+    return sources;
+}
+
 void nst_fuser_refresh(NstFuser *f, uint32_t at)
 {
     NstFuseGroup *item = &f->groups.at[at];
@@ -34,6 +117,7 @@ void nst_fuser_refresh(NstFuser *f, uint32_t at)
     for (uint32_t k = 0; k < f->module->reads.n; k++)
         if (nst_fuser_holds(&item->writes, f->module->reads.at[k].buffer))
             nst_vec_push(f->arena, &item->makes, f->module->reads.at[k].sym);
+    enter(f, at);
 }
 
 void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module)
@@ -47,9 +131,27 @@ void nst_fuser_init(NstFuser *f, NstCtx *ctx, NstModule *module)
 
 void nst_fuser_remove(NstFuser *f, uint32_t at)
 {
-    for (uint32_t k = at + 1; k < f->groups.n; k++) f->groups.at[k - 1] = f->groups.at[k];
-    f->groups.n--;
+    f->groups.at[at] = (NstFuseGroup){0};
 }
+
+void nst_fuser_compact(NstFuser *f)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < f->groups.n; k++) {
+        if (!f->groups.at[k].group) continue;
+        f->groups.at[n] = f->groups.at[k];
+        if (n != k) enter(f, n);
+        n++;
+    }
+    for (uint32_t k = n; k < f->groups.n; k++) nst_fuser_remove(f, k);
+    for (uint32_t b = 0; b < f->uses.n; b++) { /* while the places that end here can still be looked at */
+        (void)nst_fuser_readers(f, (NstBuf){b});
+        (void)nst_fuser_writers(f, (NstBuf){b});
+    }
+    f->groups.n = n;
+}
+
+/* --- what may be joined -------------------------------------------------------------------------------------- */
 
 static bool meet(const NstBufList *a, const NstBufList *b)
 {
@@ -60,6 +162,7 @@ static bool meet(const NstBufList *a, const NstBufList *b)
 
 static bool depends(const NstFuser *f, const NstFuseGroup *later, const NstFuseGroup *earlier)
 {
+    if (!later->group || !earlier->group) return false;
     for (uint32_t k = 0; k < earlier->makes.n; k++)
         if (nst_group_uses_sym(f->module, later->group, earlier->makes.at[k])) return true;
     return meet(&earlier->writes, &later->reads) || meet(&earlier->writes, &later->writes) ||
@@ -96,19 +199,21 @@ uint32_t nst_fuser_join(NstFuser *f, uint32_t from, uint32_t to, NstGroup *joine
     NstFuseGroup *old = nst_copy(f->arena, f->groups.at + from, (to - from + 1) * sizeof *old);
     uint32_t at = from, place;
     for (uint32_t k = from + 1; k < to; k++)
-        if (!marked[k - from]) f->groups.at[at++] = old[k - from];
+        if (!marked[k - from] && old[k - from].group) f->groups.at[at++] = old[k - from];
     place = at;
     f->groups.at[at++] = (NstFuseGroup){.group = joined};
     for (uint32_t k = from + 1; k < to; k++)
         if (marked[k - from]) f->groups.at[at++] = old[k - from];
-    nst_fuser_remove(f, at);
+    for (uint32_t k = at; k <= to; k++) nst_fuser_remove(f, k);
+    for (uint32_t k = from; k < at; k++)
+        if (k != place && f->groups.at[k].group != old[k - from].group) enter(f, k);
     nst_fuser_refresh(f, place);
     return place;
 }
 
 NstNest *nst_fuse_single(const NstGroup *group)
 {
-    return group->n_axes == 0 && group->items.n == 1 ? group->items.at[0].nest : NULL;
+    return group && group->n_axes == 0 && group->items.n == 1 ? group->items.at[0].nest : NULL;
 }
 
 static uint32_t count_writers(const NstGroup *group, NstBuf buffer)
@@ -126,15 +231,14 @@ static uint32_t count_writers(const NstGroup *group, NstBuf buffer)
 uint32_t nst_fuse_writers(const NstFuser *f, NstBuf buffer)
 {
     uint32_t n = 0;
-    for (uint32_t k = 0; k < f->groups.n; k++)
-        if (nst_fuser_holds(&f->groups.at[k].writes, buffer)) n += count_writers(f->groups.at[k].group, buffer);
+    NstPlaces writers = nst_fuser_writers(f, buffer);
+    for (uint32_t k = 0; k < writers.n; k++) n += count_writers(f->groups.at[writers.at[k]].group, buffer);
     return n;
 }
 
 uint32_t nst_fuse_readers(const NstFuser *f, NstBuf buffer)
 {
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < f->groups.n; k++) n += nst_fuser_holds(&f->groups.at[k].reads, buffer);
+    uint32_t n = nst_fuser_readers(f, buffer).n;
     for (uint32_t k = 0; k < f->module->reads.n; k++) n += f->module->reads.at[k].buffer.i == buffer.i;
     return n;
 }

@@ -12,8 +12,8 @@ typedef struct Match {
     const NstNestOut *out[MAX_OUTS]; /* the results that the map reads, all at one place */
     uint32_t n_outs;
     const NstNest *map;
-    NstDim *value; /* by symbol of the map's axes: the axis in terms of the producer's */
-    uint32_t n_syms, solved;
+    NstDim *value; /* by axis of the map: the axis in terms of the producer's */
+    uint32_t solved;
 } Match;
 
 /* A term coef * axis of an index. */
@@ -54,9 +54,8 @@ static bool digits_of(const Match *m, NstDim index, Digit *digit, uint32_t *n)
 
 static bool set_axis(Match *m, uint32_t axis, NstDim value)
 {
-    NstSym var = m->map->axis[axis].var;
-    if (m->value[var.i].i) return false;
-    m->value[var.i] = value;
+    if (m->value[axis].i) return false;
+    m->value[axis] = value;
     m->solved++;
     return true;
 }
@@ -102,8 +101,7 @@ static bool match(Match *m)
         if (!same_place(other->index, node.index, node.n_index)) return false;
         if (!same_place(m->out[k]->index, first->index, first->n_index)) return false;
     }
-    m->n_syms = nst_dims_sym_count(m->f->dims) + 1;
-    m->value = NST_NEW_ARRAY(m->f->arena, NstDim, m->n_syms);
+    m->value = NST_NEW_ARRAY(m->f->arena, NstDim, m->map->n_axes);
     const NstDim *shape = nst_module_get(m->f->module, first->buffer)->buffer.shape;
     for (uint32_t d = 0; d < node.n_index; d++)
         if (!solve(m, node.index[d], first->index[d], shape[d])) return false;
@@ -133,10 +131,10 @@ static NstNest *joined_nest(Match *m)
     NstFuser *f = m->f;
     NstNest *nest = nst_copy(f->arena, m->producer, sizeof *nest), *map = nst_nest_clone(f->module, m->map);
     /* The clone has fresh axes: express the old ones' values for them. */
-    uint32_t n_syms = nst_dims_sym_count(f->dims) + 1;
-    NstDim *table = NST_NEW_ARRAY(f->arena, NstDim, n_syms);
-    for (uint32_t k = 0; k < map->n_axes; k++) table[map->axis[k].var.i] = m->value[m->map->axis[k].var.i];
-    nst_nest_subst(f->module, map, table, n_syms);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, f->module);
+    for (uint32_t k = 0; k < map->n_axes; k++) nst_subst_set(&subst, map->axis[k].var, m->value[k]);
+    nst_subst_end(&subst, map);
     nst_fuse_rewrite(f, map, replace_load, m);
     for (uint32_t k = 0; k < map->n_lets; k++)
         map->let[k].value = nst_expr_rewrite(f->exprs, map->let[k].value, replace_load, m);
@@ -260,12 +258,9 @@ static bool join(NstFuser *f, uint32_t from, uint32_t to, uint32_t *place)
 /* Joins the first reader that may join; *place is then where the joined group stands. */
 static bool join_reader(NstFuser *f, uint32_t from, uint32_t *place)
 {
-    for (uint32_t to = from + 1; to < f->groups.n; to++) {
-        bool reads = false;
-        for (uint32_t b = 0; b < f->groups.at[from].writes.n; b++)
-            reads = reads || nst_fuser_holds(&f->groups.at[to].reads, f->groups.at[from].writes.at[b]);
-        if (reads && join(f, from, to, place)) return true;
-    }
+    NstPlaces users = nst_fuser_users(f, from);
+    for (uint32_t k = 0; k < users.n; k++)
+        if (join(f, from, users.at[k], place)) return true;
     return false;
 }
 

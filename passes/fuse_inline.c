@@ -18,26 +18,28 @@ static NstExpr value_at(Inliner *in, const NstExprNode *load)
 {
     NstFuser *f = in->f;
     const NstNest *p = in->producer;
-    uint32_t n_syms = nst_dims_sym_count(f->dims) + 1 + p->n_lets;
-    NstDim *table = NST_NEW_ARRAY(f->arena, NstDim, n_syms);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, f->module);
     for (uint32_t d = 0; d < in->out->n_index; d++) {
         const NstDimNode *node = nst_dim_node(f->dims, in->out->index[d]);
-        if (node->op == NST_DIM_SYM) table[node->sym.i] = load->index[d];
+        if (node->op == NST_DIM_SYM) nst_subst_set(&subst, node->sym, load->index[d]);
     }
     for (uint32_t k = 0; k < p->n_lets; k++) {
         NstIndexLet let = p->let[k];
         NstSymInfo info = *nst_dims_sym(f->dims, let.var);
-        let.value = nst_expr_subst_syms(f->exprs, let.value, table, n_syms);
-        let.lo = nst_dim_subst_all(f->dims, let.lo, table, n_syms);
-        let.hi = nst_dim_subst_all(f->dims, let.hi, table, n_syms);
+        let.value = nst_expr_subst_syms(f->exprs, let.value, subst.value_of, subst.n);
+        let.lo = nst_dim_subst_all(f->dims, let.lo, subst.value_of, subst.n);
+        let.hi = nst_dim_subst_all(f->dims, let.hi, subst.value_of, subst.n);
         let.var = nst_dims_new_sym(f->dims, NST_SYM_INDEX, info.name, info.lo, info.hi);
         NstSymInfo *fresh = nst_dims_sym(f->dims, let.var);
         fresh->lo_dim = let.lo;
         fresh->hi_dim = nst_dim_add_const(f->dims, let.hi, -1);
-        table[p->let[k].var.i] = nst_dim_sym(f->dims, let.var);
+        nst_subst_set(&subst, p->let[k].var, nst_dim_sym(f->dims, let.var));
         nst_vec_push(f->arena, &in->lets, let);
     }
-    return nst_expr_subst_syms(f->exprs, in->out->value, table, n_syms);
+    NstExpr value = nst_expr_subst_syms(f->exprs, in->out->value, subst.value_of, subst.n);
+    nst_subst_end(&subst, NULL);
+    return value;
 }
 
 static NstExpr inline_node(void *arg, NstExprs *exprs, NstExpr e)
@@ -120,31 +122,27 @@ static NstNest *inlinable(NstFuser *f, uint32_t at)
     return nest;
 }
 
-static bool inline_group(NstFuser *f, uint32_t at)
+static void inline_group(NstFuser *f, uint32_t at)
 {
     NstNest *producer = inlinable(f, at);
-    if (!producer) return false;
-    NstBuf buffer = producer->out[0].buffer;
+    if (!producer) return;
     bool repeats = nst_fuse_repeats(f, producer);
     const char *why = NULL;
-    for (uint32_t k = at + 1; k < f->groups.n; k++) {
-        if (!nst_fuser_holds(&f->groups.at[k].reads, buffer)) continue;
-        if (group_takes(f, producer, f->groups.at[k].group, repeats, &why)) continue;
+    NstPlaces users = nst_fuser_users(f, at);
+    for (uint32_t k = 0; k < users.n; k++) {
+        if (group_takes(f, producer, f->groups.at[users.at[k]].group, repeats, &why)) continue;
         nst_fuse_refuse(f, at, why);
-        return false;
+        return;
     }
-    for (uint32_t k = at + 1; k < f->groups.n; k++)
-        if (nst_fuser_holds(&f->groups.at[k].reads, buffer)) {
-            inline_into_group(f, producer, f->groups.at[k].group);
-            nst_fuser_refresh(f, k);
-        }
+    for (uint32_t k = 0; k < users.n; k++) {
+        inline_into_group(f, producer, f->groups.at[users.at[k]].group);
+        nst_fuser_refresh(f, users.at[k]);
+    }
     nst_fuser_remove(f, at);
-    return true;
 }
 
 NstStatus nst_fuse_inline(NstFuser *f)
 {
-    for (uint32_t at = 0; at < f->groups.n;)
-        if (!inline_group(f, at)) at++;
+    for (uint32_t at = 0; at < f->groups.n; at++) inline_group(f, at);
     return NST_OK;
 }

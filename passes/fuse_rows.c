@@ -178,8 +178,9 @@ static Traits traits_of(const NstFuser *f, const NstGroup *group)
 /* True if all readers of the buffer are among groups a and b. */
 static bool only_read_by(const NstFuser *f, NstBuf buffer, uint32_t a, uint32_t b)
 {
-    for (uint32_t k = 0; k < f->groups.n; k++)
-        if (k != a && k != b && nst_fuser_holds(&f->groups.at[k].reads, buffer)) return false;
+    NstPlaces readers = nst_fuser_readers(f, buffer);
+    for (uint32_t k = 0; k < readers.n; k++)
+        if (readers.at[k] != a && readers.at[k] != b) return false;
     for (uint32_t k = 0; k < f->module->reads.n; k++)
         if (f->module->reads.at[k].buffer.i == buffer.i) return false;
     return nst_module_get(f->module, buffer)->role == NST_ROLE_TEMP;
@@ -329,13 +330,6 @@ static bool join_row(NstFuser *f, uint32_t from, uint32_t to)
     return true;
 }
 
-static bool reads_from(const NstFuser *f, uint32_t from, uint32_t to)
-{
-    for (uint32_t b = 0; b < f->groups.at[from].writes.n; b++)
-        if (nst_fuser_holds(&f->groups.at[to].reads, f->groups.at[from].writes.at[b])) return true;
-    return false;
-}
-
 /* A contraction `first`, rows `middle` and a contraction `last` that hand strips on. */
 static bool join_strip(NstFuser *f, uint32_t first, uint32_t middle, uint32_t last)
 {
@@ -363,32 +357,43 @@ static bool single_contraction(const NstFuser *f, uint32_t at)
     return nest && !nest->n_lets && is_contraction(f, nest);
 }
 
-static bool find_strip(NstFuser *f)
+/* Joins a strip whose rows are group `middle`; *changed is then the first place that has changed. */
+static bool join_strip_of(NstFuser *f, uint32_t middle, uint32_t *changed)
 {
-    for (uint32_t middle = 1; middle < f->groups.n; middle++) {
-        NstGroup *rows = f->groups.at[middle].group;
-        if (!rows->n_axes || rows->serial || traits_of(f, rows).contracts) continue;
-        for (uint32_t first = 0; first < middle; first++) {
-            if (!single_contraction(f, first) || !reads_from(f, first, middle)) continue;
-            for (uint32_t last = middle + 1; last < f->groups.n; last++)
-                if (single_contraction(f, last) && reads_from(f, middle, last) && join_strip(f, first, middle, last))
-                    return true;
+    const NstGroup *rows = f->groups.at[middle].group;
+    if (!rows || !rows->n_axes || rows->serial || traits_of(f, rows).contracts) return false;
+    NstPlaces first = nst_fuser_sources(f, middle), last = nst_fuser_users(f, middle);
+    for (uint32_t a = 0; a < first.n; a++) {
+        if (!single_contraction(f, first.at[a])) continue;
+        for (uint32_t b = 0; b < last.n; b++) {
+            if (!single_contraction(f, last.at[b]) || !join_strip(f, first.at[a], middle, last.at[b])) continue;
+            *changed = first.at[a];
+            return true;
         }
     }
     return false;
 }
 
-static bool find_row(NstFuser *f)
+/* Joins a group with the nearest one before it that it may be joined with; *changed likewise. */
+static bool join_row_of(NstFuser *f, uint32_t to, uint32_t *changed)
 {
-    for (uint32_t to = 1; to < f->groups.n; to++)
-        for (uint32_t from = to; from-- > 0;)
-            if (reads_from(f, from, to) && join_row(f, from, to)) return true;
+    NstPlaces from = nst_fuser_sources(f, to);
+    for (uint32_t k = from.n; k-- > 0;)
+        if (join_row(f, from.at[k], to)) {
+            *changed = from.at[k];
+            return true;
+        }
     return false;
 }
 
+/* Whether two groups are joined depends on them and on what stands between: what stands before a change need not be looked at
+ * again. */
 NstStatus nst_fuse_rows(NstFuser *f)
 {
-    while (find_row(f)) continue;
-    while (find_strip(f)) continue;
+    for (uint32_t to = 1; to < f->groups.n;)
+        if (!join_row_of(f, to, &to)) to++;
+    nst_fuser_compact(f);
+    for (uint32_t middle = 1; middle < f->groups.n;)
+        if (!join_strip_of(f, middle, &middle)) middle++;
     return NST_OK;
 }

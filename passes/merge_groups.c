@@ -35,10 +35,11 @@ bool nst_merge_groups(NstModule *module, NstNest *nest)
     if (!find_groups(module, nest, &g, &f) || !nst_dim_is_const(dims, nest->axis[f].extent, &columns)) return false;
     if (columns >= nst_target_lanes(module->target, nest->state[0].dtype)) return false;
     NstAxis both = nst_nest_axis(module, "gf", nst_dim_mul(dims, nest->axis[g].extent, nest->axis[f].extent));
-    uint32_t n_syms = nst_dims_sym_count(dims) + 1;
-    NstDim *value = NST_NEW_ARRAY(module->arena, NstDim, n_syms), c = nst_dim_sym(dims, both.var);
-    value[nest->axis[g].var.i] = nst_dim_floordiv(dims, c, nest->axis[f].extent);
-    value[nest->axis[f].var.i] = nst_dim_mod(dims, c, nest->axis[f].extent);
+    NstDim c = nst_dim_sym(dims, both.var);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, module);
+    nst_subst_set(&subst, nest->axis[g].var, nst_dim_floordiv(dims, c, nest->axis[f].extent));
+    nst_subst_set(&subst, nest->axis[f].var, nst_dim_mod(dims, c, nest->axis[f].extent));
     NstAxis *axis = NST_NEW_ARRAY(module->arena, NstAxis, nest->n_axes);
     uint32_t n = 0;
     for (uint32_t k = 0; k < nest->n_axes; k++)
@@ -47,6 +48,6 @@ bool nst_merge_groups(NstModule *module, NstNest *nest)
     nest->n_axes = n;
     nest->out = nst_copy(module->arena, nest->out, sizeof *nest->out);
     nest->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
-    nst_nest_subst(module, nest, value, n_syms);
+    nst_subst_end(&subst, nest);
     return true;
 }

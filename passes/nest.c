@@ -140,7 +140,7 @@ static NstExpr subst_expr(NstModule *module, NstExpr e, const SymTable *table)
     return e.i ? nst_expr_subst_syms(module->exprs, e, table->value_of, table->n) : e;
 }
 
-void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n)
+static void subst_nest(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n)
 {
     SymTable table = {value_of, n};
     for (uint32_t k = 0; k < nest->n_axes; k++)
@@ -166,12 +166,32 @@ void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, ui
     }
 }
 
-static NstAxis *clone_axes(NstModule *module, const NstAxis *axis, uint32_t n, NstDim *value_of)
+void nst_subst_begin(NstNestSubst *s, NstModule *module)
+{
+    *s = (NstNestSubst){.module = module};
+    s->value_of = nst_dims_scratch(module->dims, &s->n);
+}
+
+void nst_subst_set(NstNestSubst *s, NstSym sym, NstDim value)
+{
+    NST_ASSERT(sym.i < s->n);
+    s->value_of[sym.i] = value;
+    nst_vec_push(s->module->arena, &s->set, sym);
+}
+
+void nst_subst_end(NstNestSubst *s, NstNest *nest)
+{
+    if (nest) subst_nest(s->module, nest, s->value_of, s->n);
+    for (uint32_t k = 0; k < s->set.n; k++) s->value_of[s->set.at[k].i] = (NstDim){0};
+    nst_dims_scratch_return(s->module->dims);
+}
+
+static NstAxis *clone_axes(NstModule *module, const NstAxis *axis, uint32_t n, NstNestSubst *subst)
 {
     NstAxis *copy = NST_NEW_ARRAY(module->arena, NstAxis, n);
     for (uint32_t k = 0; k < n; k++) {
         copy[k] = nst_nest_axis(module, nst_dims_sym(module->dims, axis[k].var)->name, axis[k].extent);
-        value_of[axis[k].var.i] = nst_dim_sym(module->dims, copy[k].var);
+        nst_subst_set(subst, axis[k].var, nst_dim_sym(module->dims, copy[k].var));
     }
     return copy;
 }
@@ -179,19 +199,19 @@ static NstAxis *clone_axes(NstModule *module, const NstAxis *axis, uint32_t n, N
 NstNest *nst_nest_clone(NstModule *module, const NstNest *nest)
 {
     NstNest *copy = nst_copy(module->arena, nest, sizeof *nest);
-    uint32_t n_syms = nst_dims_sym_count(module->dims) + 1;
-    NstDim *value_of = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
-    copy->axis = clone_axes(module, nest->axis, nest->n_axes, value_of);
-    copy->reduce = clone_axes(module, nest->reduce, nest->n_reduce, value_of);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, module);
+    copy->axis = clone_axes(module, nest->axis, nest->n_axes, &subst);
+    copy->reduce = clone_axes(module, nest->reduce, nest->n_reduce, &subst);
     copy->let = nst_copy(module->arena, nest->let, nest->n_lets * sizeof *nest->let);
     for (uint32_t k = 0; k < nest->n_lets; k++) {
         NstSymInfo info = *nst_dims_sym(module->dims, nest->let[k].var);
         copy->let[k].var = nst_dims_new_sym(module->dims, NST_SYM_INDEX, info.name, info.lo, info.hi);
-        value_of[nest->let[k].var.i] = nst_dim_sym(module->dims, copy->let[k].var);
+        nst_subst_set(&subst, nest->let[k].var, nst_dim_sym(module->dims, copy->let[k].var));
     }
     copy->state = nst_copy(module->arena, nest->state, nest->n_states * sizeof *nest->state);
     copy->out = nst_copy(module->arena, nest->out, nest->n_outs * sizeof *nest->out);
-    nst_nest_subst(module, copy, value_of, n_syms);
+    nst_subst_end(&subst, copy);
     return copy;
 }
 

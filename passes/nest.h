@@ -162,8 +162,18 @@ NstModuleBuffer *nst_module_get(const NstModule *module, NstBuf buffer);
 NstNest *nst_nest_new(NstModule *module, const char *name, NstOrigin origin);
 NstNest *nst_nest_clone(NstModule *module, const NstNest *nest); /* fresh axis symbols */
 NstAxis nst_nest_axis(NstModule *module, const char *name, NstDim extent);
-/* Replaces symbols (axis vars) in every expression and index of the nest. */
-void nst_nest_subst(NstModule *module, NstNest *nest, const NstDim *value_of, uint32_t n);
+/* A substitution of symbols (axis vars): begin, set what is replaced, end rewrites every expression and index of the nest.
+ * One at a time for each table of dims (nst_dims_scratch): a table of its own for each nest would take memory and time
+ * by the symbols of the whole model. */
+typedef struct NstNestSubst {
+    NstModule *module;
+    NstDim *value_of; /* by symbol; none = itself */
+    uint32_t n;
+    NST_VEC(NstSym) set;
+} NstNestSubst;
+void nst_subst_begin(NstNestSubst *s, NstModule *module);
+void nst_subst_set(NstNestSubst *s, NstSym sym, NstDim value);
+void nst_subst_end(NstNestSubst *s, NstNest *nest);        /* NULL: nothing is left to be rewritten */
 NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no common axes */
 /* True if the group is several independent nests side by side, without common axes (fuse_siblings.c makes such). */
 bool nst_is_sibling_group(const NstGroup *group);

@@ -46,12 +46,13 @@ static void prepare_item(NstModule *module, NstGroupItem *item)
         NstPacked packed = nst_pack_columns(module, nest, 1, schedule);
         if (packed.nest) {
             /* The constant does not change by step. */
-            NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, nst_dims_sym_count(module->dims) + 1);
-            table[packed.nest->axis[0].var.i] = nst_dim_const(module->dims, 0);
+            NstNestSubst subst;
+            nst_subst_begin(&subst, module);
+            nst_subst_set(&subst, packed.nest->axis[0].var, nst_dim_const(module->dims, 0));
             NstNest *once = packed.nest;
             once->axis++;
             once->n_axes--;
-            nst_nest_subst(module, once, table, nst_dims_sym_count(module->dims) + 1);
+            nst_subst_end(&subst, once);
             nst_vec_push(module->arena, &module->prepack, nst_group_new(module, once));
         }
     }

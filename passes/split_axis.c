@@ -11,13 +11,13 @@ void nst_nest_split_axis(NstModule *module, NstNest *nest, uint32_t k, NstDim in
     for (uint32_t a = 0; a < nest->n_axes; a++) axis[a + (a > k)] = nest->axis[a];
     axis[k] = outer;
     axis[k + 1] = part;
-    uint32_t n_syms = nst_dims_sym_count(module->dims) + 1;
-    NstDim *table = NST_NEW_ARRAY(module->arena, NstDim, n_syms);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, module);
     NstDim high = nst_dim_mul(module->dims, nst_dim_sym(module->dims, outer.var), inner);
-    table[whole.var.i] = nst_dim_add(module->dims, high, nst_dim_sym(module->dims, part.var));
+    nst_subst_set(&subst, whole.var, nst_dim_add(module->dims, high, nst_dim_sym(module->dims, part.var)));
     nest->axis = axis;
     nest->n_axes++;
-    nst_nest_subst(module, nest, table, n_syms);
+    nst_subst_end(&subst, nest);
 }
 
 typedef struct DivideVisit {

@@ -240,9 +240,10 @@ static NstNest *member_of_tile(Strip *s, const NstNest *member, NstDim extent)
     NstNest *nest = nst_nest_clone(module, member);
     NstDim first = nst_dim_mul_const(dims, nst_dim_sym(dims, s->tile_index), s->tile);
     NstAxis whole = nest->axis[s->n_common], part = nst_nest_axis(module, "q", extent);
-    NstDim *value = NST_NEW_ARRAY(module->arena, NstDim, nst_dims_sym_count(dims) + 1);
-    value[whole.var.i] = nst_dim_add(dims, first, nst_dim_sym(dims, part.var));
-    nst_nest_subst(module, nest, value, nst_dims_sym_count(dims) + 1);
+    NstNestSubst subst;
+    nst_subst_begin(&subst, module);
+    nst_subst_set(&subst, whole.var, nst_dim_add(dims, first, nst_dim_sym(dims, part.var)));
+    nst_subst_end(&subst, nest);
     nest->axis[s->n_common] = part;
     Redirect r = {s, first};
     nest->guard = redirect(&r, nest->guard);
