@@ -6,20 +6,19 @@
 void nst_flat_buffer(NstWriter *w, NstBuf module_buffer)
 {
     NstBuffer *buffer = nst_kernel_buffer(w->kernel, nst_writer_buffer(w, module_buffer));
-    if (w->flattened.at[module_buffer.i]) return;
+    if (nst_writer_entry(w, module_buffer)->flattened) return;
     NstDim elements = nst_dim_resolve(w->module->dims, buffer->layout.elements);
     NstDim *shape = nst_copy(w->kernel->arena, &elements, sizeof *shape);
     buffer->rank = 1;
     buffer->shape = shape;
     buffer->layout = nst_layout_row_major(w->kernel->arena, w->module->dims, buffer->dtype, 1, shape);
-    w->flattened.at[module_buffer.i] = true;
+    nst_writer_entry(w, module_buffer)->flattened = true;
 }
 
 void nst_flat_buffers(NstWriter *w)
 {
     w->flat = true;
-    for (uint32_t k = 1; k < w->kernel_buffer.n; k++)
-        if (w->kernel_buffer.at[k].i) nst_flat_buffer(w, (NstBuf){k});
+    for (uint32_t k = 0; k < w->tables->touched.n; k++) nst_flat_buffer(w, w->tables->touched.at[k]);
 }
 
 typedef struct Flattener {

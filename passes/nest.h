@@ -152,6 +152,7 @@ typedef struct NstModule {
     NST_VEC(NstModuleRead) reads; /* value-defined symbols */
     NST_VEC(NstModuleCheck) checks;
     NST_VEC(NstGroup *) groups;  /* in execution order; lowering makes one group a nest */
+    struct NstWriterTables *tables; /* of the kernel that is written next (writer.h); NULL: lent, or none yet */
     NST_VEC(NstGroup *) prepack; /* run once when the plan is made, in order: they write PACKED buffers */
 } NstModule;
 

@@ -320,7 +320,7 @@ static NstDim copy_address(const Copies *c, NstBuf buffer, NstDim address)
     NstDims *dims = c->w->module->dims;
     const NstBuffer *b = &nst_module_get(c->w->module, buffer)->buffer;
     NstDim size = nst_dim_const(dims, 1);
-    for (int k = (int)c->w->dropped.at[buffer.i]; k < b->rank; k++) size = nst_dim_mul(dims, size, b->shape[k]);
+    for (int k = (int)nst_writer_dropped(c->w, buffer); k < b->rank; k++) size = nst_dim_mul(dims, size, b->shape[k]);
     return nst_dim_add(dims, address, nst_dim_mul(dims, nst_dim_sym(dims, c->which), size));
 }
 
@@ -543,9 +543,9 @@ static void open_locals(NstWriter *w, NstBlock *block, const NstGroup *group, in
         const NstBuffer *from = &nst_module_get(w->module, local)->buffer;
         NstDim size = nst_dim_const(dims, total);
         for (int d = (int)group->n_axes; d < from->rank; d++) size = nst_dim_mul(dims, size, from->shape[d]);
-        w->kernel_buffer.at[local.i] =
-            nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, 1, &size);
-        nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, w->kernel_buffer.at[local.i]));
+        NstBuf to = nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, 1, &size);
+        nst_writer_set_buffer(w, local, to, nst_writer_dropped(w, local));
+        nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, to));
     }
 }
 

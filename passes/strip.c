@@ -271,11 +271,7 @@ static void add_scratch(Strip *s, NstBlock *block, NstBuf module_buffer)
     const NstBuffer *from = &nst_module_get(s->module, module_buffer)->buffer;
     NstBuf to = nst_kernel_local(s->w.kernel, from->name, from->dtype, NST_SPACE_SCRATCH, from->rank, from->shape);
     nst_kernel_buffer(s->w.kernel, to)->layout = from->layout;
-    while (s->w.kernel_buffer.n <= module_buffer.i) {
-        nst_vec_push(s->w.scratch, &s->w.kernel_buffer, (NstBuf){0});
-        nst_vec_push(s->w.scratch, &s->w.dropped, 0);
-    }
-    s->w.kernel_buffer.at[module_buffer.i] = to;
+    nst_writer_set_buffer(&s->w, module_buffer, to, 0);
     nst_block_add(s->w.kernel, block, nst_stmt_alloc(s->w.kernel, to));
 }
 

@@ -350,11 +350,8 @@ NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNes
     NstTiler t = {.ctx = ctx, .w = w, .dims = w->module->dims, .nest = nest, .s = schedule, .n_common = n_common};
     t.open = ~(NstConditionSet)0;
     nst_conditions_of(w->module, nest->guard, &t.guard);
-    t.n_bound = nst_dims_sym_count(t.dims) + 1;
-    t.bound = NST_NEW_ARRAY(w->kernel->arena, bool, t.n_bound);
-    memset(t.bound, true, t.n_bound);
-    for (uint32_t k = n_common; k < nest->n_axes; k++) t.bound[nest->axis[k].var.i] = false;
-    for (uint32_t k = 0; k < nest->n_reduce; k++) t.bound[nest->reduce[k].var.i] = false;
+    for (uint32_t k = n_common; k < nest->n_axes; k++) nst_tiler_mark(&t, nest->axis[k].var, false);
+    for (uint32_t k = 0; k < nest->n_reduce; k++) nst_tiler_mark(&t, nest->reduce[k].var, false);
     t.unroll = NST_NEW_ARRAY(w->kernel->arena, bool, nest->n_reduce);
     w->state = NST_NEW_ARRAY(w->kernel->arena, NstExpr, nest->n_states);
     find_taps(&t);

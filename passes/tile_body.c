@@ -9,8 +9,10 @@
 
 static bool is_bound(void *arg, NstSym sym)
 {
-    NstTiler *t = arg;
-    return sym.i < t->n_bound ? t->bound[sym.i] : true;
+    const NstTiler *t = arg;
+    for (uint32_t k = 0; k < t->unbound.n; k++)
+        if (t->unbound.at[k].i == sym.i) return false;
+    return true;
 }
 
 NstTilerLanes nst_tiler_open_lanes(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim i, bool masked)

@@ -23,8 +23,7 @@ typedef struct NstTiler {
     NstConditionSet open;    /* conditions not yet taken care of by a loop bound or an if */
     NstRowsLeftOut left_out; /* of the tile, in the version being written */
     NstConditionSet split;   /* row conditions for whose taps two versions were written */
-    bool *bound;             /* by symbol of the nest's axes: already a loop or fixed */
-    uint32_t n_bound;
+    NST_VEC(NstSym) unbound; /* axes of the nest that are no loop yet, nor fixed */
     NstDim col_lo, col_hi; /* column tiles of the current block; col_hi none: all */
     bool *unroll;          /* by reduction axis: taps written out in border tiles */
     NstDim block;          /* index of the block of the first reduction axis inside k_outer; none = not blocked */
@@ -59,7 +58,10 @@ static inline NstAxis nst_tiler_col_axis(NstTiler *t)
 
 static inline void nst_tiler_mark(NstTiler *t, NstSym sym, bool bound)
 {
-    if (sym.i < t->n_bound) t->bound[sym.i] = bound;
+    uint32_t k = 0;
+    while (k < t->unbound.n && t->unbound.at[k].i != sym.i) k++;
+    if (!bound && k == t->unbound.n) nst_vec_push(t->w->kernel->arena, &t->unbound, sym);
+    if (bound && k < t->unbound.n) t->unbound.at[k] = nst_vec_pop(&t->unbound);
 }
 
 static inline NstAxis nst_tiler_plane_axis(NstTiler *t)

@@ -3,26 +3,48 @@
 
 void nst_writer_bind(NstWriter *w, NstSym sym, NstDim value)
 {
-    while (w->sym_value.n <= sym.i) nst_vec_push(w->scratch, &w->sym_value, (NstDim){0});
-    w->sym_value.at[sym.i] = value;
+    NstWriterTables *t = w->tables;
+    while (t->sym_value.n <= sym.i) nst_vec_push(w->module->arena, &t->sym_value, (NstDim){0});
+    if (!t->sym_value.at[sym.i].i) nst_vec_push(w->module->arena, &t->bound, sym);
+    t->sym_value.at[sym.i] = value;
 }
 
 NstDim nst_writer_dim(NstWriter *w, NstDim dim)
 {
-    return nst_dim_subst_all(w->module->dims, dim, w->sym_value.at, w->sym_value.n);
+    return nst_dim_subst_all(w->module->dims, dim, w->tables->sym_value.at, w->tables->sym_value.n);
+}
+
+NstWriterBuffer *nst_writer_entry(NstWriter *w, NstBuf buffer)
+{
+    NstWriterTables *t = w->tables;
+    while (t->buffer.n <= buffer.i) nst_vec_push(w->module->arena, &t->buffer, (NstWriterBuffer){0});
+    return &t->buffer.at[buffer.i];
 }
 
 NstBuf nst_writer_buffer(NstWriter *w, NstBuf buffer)
 {
-    NST_ASSERT(buffer.i < w->kernel_buffer.n && w->kernel_buffer.at[buffer.i].i);
-    return w->kernel_buffer.at[buffer.i];
+    NST_ASSERT(nst_writer_entry(w, buffer)->to.i);
+    return nst_writer_entry(w, buffer)->to;
+}
+
+uint32_t nst_writer_dropped(NstWriter *w, NstBuf buffer)
+{
+    return nst_writer_entry(w, buffer)->dropped;
+}
+
+void nst_writer_set_buffer(NstWriter *w, NstBuf buffer, NstBuf to, uint32_t dropped)
+{
+    NstWriterBuffer *entry = nst_writer_entry(w, buffer);
+    if (!entry->to.i) nst_vec_push(w->module->arena, &w->tables->touched, buffer);
+    entry->to = to;
+    entry->dropped = dropped;
 }
 
 NstDim nst_writer_offset(NstWriter *w, NstBuf buffer, const NstDim *index)
 {
     NstDims *dims = w->module->dims;
     const NstBuffer *b = &nst_module_get(w->module, buffer)->buffer;
-    uint32_t drop = w->dropped.at[buffer.i];
+    uint32_t drop = nst_writer_dropped(w, buffer);
     if (!drop) return nst_layout_offset(dims, &b->layout, index);
     NstDim offset = nst_dim_const(dims, 0);
     for (int k = (int)drop; k < b->rank; k++)
@@ -32,9 +54,9 @@ NstDim nst_writer_offset(NstWriter *w, NstBuf buffer, const NstDim *index)
 
 NstDim *nst_writer_index(NstWriter *w, NstBuf buffer, const NstDim *index, uint32_t n, uint32_t *n_out)
 {
-    uint32_t drop = w->flat ? 0 : w->dropped.at[buffer.i];
+    uint32_t drop = w->flat ? 0 : nst_writer_dropped(w, buffer);
     NstDim *mapped = NST_NEW_ARRAY(w->kernel->arena, NstDim, n ? n : 1);
-    if (!w->flat && buffer.i < w->flattened.n && w->flattened.at[buffer.i]) {
+    if (!w->flat && nst_writer_entry(w, buffer)->flattened) {
         mapped[0] = nst_writer_dim(w, nst_writer_offset(w, buffer, index));
         *n_out = 1;
         return mapped;
@@ -255,8 +277,21 @@ static bool is_local(const NstGroup *group, NstBuf buffer)
     return false;
 }
 
-/* Adds the arguments of `group` in order of first use and marks what it reads (1) and writes (2). */
-static void collect_args(NstWriter *w, const NstGroup *top, const NstGroup *group, int *access)
+typedef NST_VEC(int) AccessList; /* by argument: NST_ACCESS_IN, NST_ACCESS_OUT or both */
+
+static void add_arg(NstWriter *w, NstBuf buffer, int how, AccessList *access)
+{
+    uint32_t k = 0;
+    while (k < w->args.n && w->args.at[k].i != buffer.i) k++;
+    if (k == w->args.n) {
+        nst_vec_push(w->module->arena, &w->args, buffer);
+        nst_vec_push(w->module->arena, access, 0);
+    }
+    access->at[k] |= how;
+}
+
+/* Adds the arguments of `group` in order of first use, and how it accesses them. */
+static void collect_args(NstWriter *w, const NstGroup *top, const NstGroup *group, AccessList *access)
 {
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstGroupItem *item = &group->items.at[k];
@@ -272,25 +307,24 @@ static void collect_args(NstWriter *w, const NstGroup *top, const NstGroup *grou
         for (uint32_t b = 0; b < writes.n; b++) nst_vec_push(w->module->arena, &list, writes.at[b]);
         for (uint32_t b = 0; b < list.n; b++) {
             if (is_local(top, list.at[b])) continue;
-            if (!access[list.at[b].i]) nst_vec_push(w->module->arena, &w->args, list.at[b]);
-            access[list.at[b].i] |= b < n_reads ? NST_ACCESS_IN : NST_ACCESS_OUT;
+            add_arg(w, list.at[b], b < n_reads ? NST_ACCESS_IN : NST_ACCESS_OUT, access);
         }
     }
 }
 
 static void make_args(NstWriter *w, const NstGroup *group)
 {
-    int *access = NST_NEW_ARRAY(w->scratch, int, w->module->buffers.n);
-    collect_args(w, group, group, access);
+    AccessList access = {0};
+    collect_args(w, group, group, &access);
     for (uint32_t k = 0; k < w->args.n; k++) {
         const NstBuffer *from = &nst_module_get(w->module, w->args.at[k])->buffer;
         NstBuf to = nst_kernel_arg(w->kernel, from->name, from->dtype, from->rank, from->shape,
-                                   (NstAccess)access[w->args.at[k].i]);
+                                   (NstAccess)access.at[k]);
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, to);
         buffer->layout = from->layout;
         buffer->constant = from->constant && buffer->access == NST_ACCESS_IN;
         buffer->origin = from->origin;
-        w->kernel_buffer.at[w->args.at[k].i] = to;
+        nst_writer_set_buffer(w, w->args.at[k], to, 0);
     }
 }
 
@@ -301,9 +335,9 @@ static void make_locals(NstWriter *w, const NstGroup *group, uint32_t depth)
         NstBuf local = group->locals.at[k];
         const NstBuffer *from = &nst_module_get(w->module, local)->buffer;
         uint32_t drop = depth < (uint32_t)from->rank ? depth : (uint32_t)from->rank;
-        w->dropped.at[local.i] = drop;
-        w->kernel_buffer.at[local.i] = nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH,
-                                                        from->rank - (int)drop, from->shape + drop);
+        NstBuf to = nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, from->rank - (int)drop,
+                                     from->shape + drop);
+        nst_writer_set_buffer(w, local, to, drop);
     }
     for (uint32_t k = 0; k < group->items.n; k++)
         if (group->items.at[k].group) make_locals(w, group->items.at[k].group, depth);
@@ -314,14 +348,19 @@ void nst_writer_init(NstWriter *w, NstModule *module, const NstGroup *group)
     *w = (NstWriter){.module = module};
     w->kernel = nst_kernel_new(module->arena, module->dims, module->exprs, module->origins, group->name);
     w->kernel->origin = group->origin;
-    w->scratch = nst_arena_new(nst_arena_ctx(module->arena), module->arena);
-    for (uint32_t k = 0; k < module->buffers.n; k++) {
-        nst_vec_push(w->scratch, &w->kernel_buffer, (NstBuf){0});
-        nst_vec_push(w->scratch, &w->dropped, 0);
-        nst_vec_push(w->scratch, &w->flattened, false);
-    }
+    w->tables = module->tables ? module->tables : NST_NEW(module->arena, NstWriterTables);
+    module->tables = NULL; /* lent: a second kernel at the same time makes its own */
     make_args(w, group);
     make_locals(w, group, 0);
+}
+
+static void give_back(NstWriter *w)
+{
+    NstWriterTables *t = w->tables;
+    for (uint32_t k = 0; k < t->touched.n; k++) t->buffer.at[t->touched.at[k].i] = (NstWriterBuffer){0};
+    for (uint32_t k = 0; k < t->bound.n; k++) t->sym_value.at[t->bound.at[k].i] = (NstDim){0};
+    t->touched.n = t->bound.n = 0;
+    w->module->tables = t;
 }
 
 void nst_writer_finish(NstWriter *w, NstKernel **kernel, NstBuf **arg_buffer)
@@ -329,6 +368,6 @@ void nst_writer_finish(NstWriter *w, NstKernel **kernel, NstBuf **arg_buffer)
     nst_kernel_collect_params(w->kernel);
     *kernel = w->kernel;
     *arg_buffer = w->args.at;
-    nst_arena_free(w->scratch);
+    give_back(w);
     *w = (NstWriter){0};
 }

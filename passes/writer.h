@@ -5,17 +5,28 @@
 
 #include "passes/nest.h"
 
+/* What a module buffer is in the kernel. */
+typedef struct NstWriterBuffer {
+    NstBuf to;        /* none = it is not part of this kernel */
+    uint32_t dropped; /* leading indices that a group's local leaves out */
+    bool flattened;   /* one row of elements in the kernel (flat.h) */
+} NstWriterBuffer;
+
+/* What is by buffer and by symbol of the whole module.  The module lends it from one kernel to the next, all none in between:
+ * a new one for each kernel, of which there are many, would take time by the size of the model. */
+typedef struct NstWriterTables {
+    NST_VEC(NstWriterBuffer) buffer; /* by module buffer */
+    NST_VEC(NstBuf) touched;         /* those that are not none */
+    NST_VEC(NstDim) sym_value;       /* by symbol: what stands for an axis now; none = itself */
+    NST_VEC(NstSym) bound;           /* those that are not none */
+} NstWriterTables;
+
 typedef struct NstWriter {
     NstModule *module;
     NstKernel *kernel;
-    NstArena *
-        scratch; /* of what is by buffer and by symbol of the whole module: ends with the kernel, of which there are many */
-    NST_VEC(NstBuf) kernel_buffer; /* by module buffer; none = not part of this kernel */
-    NST_VEC(uint32_t) dropped;     /* by module buffer: leading indices that a group's local leaves out */
-    NST_VEC(bool) flattened;       /* by module buffer: one row of elements in the kernel (flat.h) */
+    NstWriterTables *tables;
     bool flat;                     /* nests are in flat form (flat.h): one index, nothing to leave out */
     NST_VEC(NstBuf) args;          /* module buffers in ABI order */
-    NST_VEC(NstDim) sym_value;     /* by symbol: what stands for an axis now; none = itself */
     NstExpr *state;                /* what stands for ARG k: loads of the current nest's states */
     uint32_t n_states;
 } NstWriter;
@@ -33,8 +44,13 @@ NstExpr nst_writer_expr(NstWriter *w, NstExpr e);
 NstDim *nst_writer_index(NstWriter *w, NstBuf buffer, const NstDim *index, uint32_t n, uint32_t *n_out);
 /* The element offset of a logical index into a module buffer; a group's local leaves its leading indices out. */
 NstDim nst_writer_offset(NstWriter *w, NstBuf buffer, const NstDim *index);
-/* The kernel's buffer for a module buffer. */
+/* What a module buffer is in the kernel; made with the first use. */
+NstWriterBuffer *nst_writer_entry(NstWriter *w, NstBuf buffer);
+/* The kernel's buffer for a module buffer, and how many leading indices it leaves out. */
 NstBuf nst_writer_buffer(NstWriter *w, NstBuf buffer);
+uint32_t nst_writer_dropped(NstWriter *w, NstBuf buffer);
+/* From now on `to` is the kernel's buffer for a module buffer. */
+void nst_writer_set_buffer(NstWriter *w, NstBuf buffer, NstBuf to, uint32_t dropped);
 
 /* Appends a loop var = begin .. end - 1 with a fresh variable named `name`; gives its body and *var. */
 NstBlock *nst_writer_loop(NstWriter *w, NstBlock *block, const char *name, NstDim begin, NstDim end, int64_t step,
