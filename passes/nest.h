@@ -151,9 +151,9 @@ typedef struct NstModule {
     NST_VEC(NstModuleConst) consts;
     NST_VEC(NstModuleRead) reads; /* value-defined symbols */
     NST_VEC(NstModuleCheck) checks;
-    NST_VEC(NstGroup *) groups;  /* in execution order; lowering makes one group a nest */
+    NST_VEC(NstGroup *) groups;     /* in execution order; lowering makes one group a nest */
     struct NstWriterTables *tables; /* of the kernel that is written next (writer.h); NULL: lent, or none yet */
-    NST_VEC(NstGroup *) prepack; /* run once when the plan is made, in order: they write PACKED buffers */
+    NST_VEC(NstGroup *) prepack;    /* run once when the plan is made, in order: they write PACKED buffers */
 } NstModule;
 
 NstModule *nst_module_new(NstArena *arena, NstGraph *graph, const NstTarget *target, bool strict);

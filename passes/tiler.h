@@ -24,10 +24,10 @@ typedef struct NstTiler {
     NstRowsLeftOut left_out; /* of the tile, in the version being written */
     NstConditionSet split;   /* row conditions for whose taps two versions were written */
     NST_VEC(NstSym) unbound; /* axes of the nest that are no loop yet, nor fixed */
-    NstDim col_lo, col_hi; /* column tiles of the current block; col_hi none: all */
-    bool *unroll;          /* by reduction axis: taps written out in border tiles */
-    NstDim block;          /* index of the block of the first reduction axis inside k_outer; none = not blocked */
-    NstExpr first, last;   /* conditions of the k-block loops: none = there are none */
+    NstDim col_lo, col_hi;   /* column tiles of the current block; col_hi none: all */
+    bool *unroll;            /* by reduction axis: taps written out in border tiles */
+    NstDim block;            /* index of the block of the first reduction axis inside k_outer; none = not blocked */
+    NstExpr first, last;     /* conditions of the k-block loops: none = there are none */
     NstBuf state[NST_TILER_MAX_STATES];
 } NstTiler;
 

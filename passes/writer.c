@@ -318,8 +318,8 @@ static void make_args(NstWriter *w, const NstGroup *group)
     collect_args(w, group, group, &access);
     for (uint32_t k = 0; k < w->args.n; k++) {
         const NstBuffer *from = &nst_module_get(w->module, w->args.at[k])->buffer;
-        NstBuf to = nst_kernel_arg(w->kernel, from->name, from->dtype, from->rank, from->shape,
-                                   (NstAccess)access.at[k]);
+        NstBuf to =
+            nst_kernel_arg(w->kernel, from->name, from->dtype, from->rank, from->shape, (NstAccess)access.at[k]);
         NstBuffer *buffer = nst_kernel_buffer(w->kernel, to);
         buffer->layout = from->layout;
         buffer->constant = from->constant && buffer->access == NST_ACCESS_IN;

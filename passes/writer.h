@@ -25,9 +25,9 @@ typedef struct NstWriter {
     NstModule *module;
     NstKernel *kernel;
     NstWriterTables *tables;
-    bool flat;                     /* nests are in flat form (flat.h): one index, nothing to leave out */
-    NST_VEC(NstBuf) args;          /* module buffers in ABI order */
-    NstExpr *state;                /* what stands for ARG k: loads of the current nest's states */
+    bool flat;            /* nests are in flat form (flat.h): one index, nothing to leave out */
+    NST_VEC(NstBuf) args; /* module buffers in ABI order */
+    NstExpr *state;       /* what stands for ARG k: loads of the current nest's states */
     uint32_t n_states;
 } NstWriter;
 

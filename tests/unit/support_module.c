@@ -222,3 +222,19 @@ void support_same_on_threads(NstCtx *ctx, const ModuleCase *test, const NstTarge
         support_same_results(&wanted, &run, nst_format(ctx->arena, "%s, %d threads", what, threads));
     }
 }
+
+void support_same_on_target(const SizedCase *cases, size_t n, const char *target_name)
+{
+    NstCtx ctx;
+    NstTarget target;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    if (nst_target_parse(&ctx, target_name, &target) == NST_OK) {
+        for (size_t k = 0; k < n; k++) {
+            for (int s = 0; s < 3 && cases[k].sizes[s]; s++) {
+                ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
+                support_same_on_threads(&ctx, &test, &target, nst_format(ctx.arena, "case %zu, %s", k, test.sizes));
+            }
+        }
+    }
+    nst_ctx_dispose(&ctx);
+}

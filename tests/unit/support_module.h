@@ -40,4 +40,13 @@ void support_same_results(const ModuleRun *a, const ModuleRun *b, const char *wh
 /* Asserts that the kernels interpreted, and compiled on one and on two threads, give the graph interpreter's bits. */
 void support_same_on_threads(NstCtx *ctx, const ModuleCase *test, const NstTarget *target, const char *what);
 
+/* A graph's text and the sizes to run it at; NULL after the last. */
+typedef struct SizedCase {
+    const char *text;
+    const char *sizes[3];
+} SizedCase;
+
+/* support_same_on_threads for each case at each of its sizes, on a target; nothing where this machine lacks it. */
+void support_same_on_target(const SizedCase *cases, size_t n, const char *target_name);
+
 #endif

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/cache.h"
+#include "tests/unit/support_cache.h"
 #include "tests/unit/support_folder.h"
 
 static char root[200], folder[240], file[400];
@@ -455,24 +455,6 @@ Test(cache, walk_counts_and_removes)
 
 /* --- layers that are only read --------------------------------------------------------------------------------- */
 
-#define ENTRY 10000
-/* Stores an entry of some ENTRY bytes under a key of one character. */
-static void store_key(char key)
-{
-    static char bytes[ENTRY];
-    nst_cache_store(cache, NST_CACHE_KERNEL, &key, 1, &(NstPart){bytes, ENTRY}, 1);
-    usleep(12000); /* more than a tick of the clock that files get their times from */
-}
-
-static bool find_key(char key)
-{
-    NstCacheHit hit;
-    if (!nst_cache_find(cache, NST_CACHE_KERNEL, &key, 1, &hit)) return false;
-    cr_assert_eq(hit.bytes, ENTRY);
-    nst_cache_release(cache, &hit);
-    return true;
-}
-
 /* The folder becomes a layer below a new one. */
 static char layer[260];
 static void make_layer(void)
@@ -495,7 +477,7 @@ Test(cache, a_layer_serves_what_the_folder_lacks_and_is_never_written)
 {
     struct stat before, after;
     store_one();
-    store_key('a');
+    support_store_key(cache, 'a');
     make_layer();
     cr_assert_eq(stat(layer, &before), 0);
     cr_assert(find_text(payload));
@@ -506,9 +488,9 @@ Test(cache, a_layer_serves_what_the_folder_lacks_and_is_never_written)
     restart_layered();
     cr_assert(find_text("another payload of another length")); /* the folder comes first */
     cr_assert_eq(stats().layer_hits, 0);
-    nst_cache_limit(cache, 2 * ENTRY);
-    for (char key = 'b'; key <= 'f'; key++) store_key(key);
-    cr_assert(find_key('a')); /* not evicted there */
+    nst_cache_limit(cache, 2 * SUPPORT_ENTRY);
+    for (char key = 'b'; key <= 'f'; key++) support_store_key(cache, key);
+    cr_assert(support_find_key(cache, 'a')); /* not evicted there */
     cr_assert_eq(stat(layer, &after), 0);
     cr_assert_eq(before.st_mtim.tv_sec, after.st_mtim.tv_sec);
     cr_assert_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
@@ -530,7 +512,7 @@ Test(cache, layers_are_asked_in_order_and_need_no_folder_above)
     cr_assert_eq(nst_cache_add_layer(cache, first), NST_OK);
     cr_assert_eq(nst_cache_add_layer(cache, layer), NST_OK);
     cr_assert(find_text("what the first layer has instead"));
-    cr_assert(!find_key('x'));
+    cr_assert(!support_find_key(cache, 'x'));
     cr_assert_eq(stats().reason[NST_CACHE_ABSENT], 1);
 }
 

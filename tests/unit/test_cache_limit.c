@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/cache.h"
+#include "tests/unit/support_cache.h"
 #include "tests/unit/support_folder.h"
 
 static char root[200], folder[240], file[400];
@@ -33,24 +33,6 @@ static NstCacheStats stats(void)
     return s;
 }
 
-#define ENTRY 10000
-/* Stores an entry of some ENTRY bytes under a key of one character. */
-static void store_key(char key)
-{
-    static char bytes[ENTRY];
-    nst_cache_store(cache, NST_CACHE_KERNEL, &key, 1, &(NstPart){bytes, ENTRY}, 1);
-    usleep(12000); /* more than a tick of the clock that files get their times from */
-}
-
-static bool find_key(char key)
-{
-    NstCacheHit hit;
-    if (!nst_cache_find(cache, NST_CACHE_KERNEL, &key, 1, &hit)) return false;
-    cr_assert_eq(hit.bytes, ENTRY);
-    nst_cache_release(cache, &hit);
-    return true;
-}
-
 static uint64_t folder_bytes(void)
 {
     NstCacheFolder found;
@@ -69,79 +51,79 @@ static void restart_limited(uint64_t limit)
 
 Test(cache_limit, over_its_limit_the_folder_loses_what_was_not_used_for_longest)
 {
-    restart_limited(5 * ENTRY);
-    for (char key = 'a'; key <= 'd'; key++) store_key(key);
+    restart_limited(5 * SUPPORT_ENTRY);
+    for (char key = 'a'; key <= 'd'; key++) support_store_key(cache, key);
     cr_assert_eq(stats().evictions, 0);
-    cr_assert(find_key('a')); /* used: now newer than b */
+    cr_assert(support_find_key(cache, 'a')); /* used: now newer than b */
     usleep(12000);
-    store_key('e');
+    support_store_key(cache, 'e');
     cr_assert_eq(stats().evictions, 1);
-    cr_assert_leq(folder_bytes(), 5 * ENTRY);
-    cr_expect(!find_key('b'));
-    for (const char *key = "acde"; *key; key++) cr_expect(find_key(*key), "%c", *key);
+    cr_assert_leq(folder_bytes(), 5 * SUPPORT_ENTRY);
+    cr_expect(!support_find_key(cache, 'b'));
+    for (const char *key = "acde"; *key; key++) cr_expect(support_find_key(cache, *key), "%c", *key);
     usleep(12000);
-    restart_limited(2 * ENTRY); /* a process that allows less */
-    store_key('f');
-    cr_expect(find_key('f'));
-    cr_assert_leq(folder_bytes(), 2 * ENTRY);
+    restart_limited(2 * SUPPORT_ENTRY); /* a process that allows less */
+    support_store_key(cache, 'f');
+    cr_expect(support_find_key(cache, 'f'));
+    cr_assert_leq(folder_bytes(), 2 * SUPPORT_ENTRY);
     cr_assert_eq(stats().evictions, 4);
 }
 
 Test(cache_limit, an_entry_over_the_limit_is_not_stored_and_counted)
 {
-    restart_limited(ENTRY + 1000);
-    store_key('a');
-    static char large[2 * ENTRY];
+    restart_limited(SUPPORT_ENTRY + 1000);
+    support_store_key(cache, 'a');
+    static char large[2 * SUPPORT_ENTRY];
     nst_cache_store(cache, NST_CACHE_KERNEL, "b", 1, &(NstPart){large, sizeof large}, 1);
     cr_assert_eq(stats().reason[NST_CACHE_LIMIT], 1);
     cr_assert_eq(stats().stores, 1);
-    cr_expect(find_key('a'));
+    cr_expect(support_find_key(cache, 'a'));
 }
 
 Test(cache_limit, files_that_are_no_entries_are_never_evicted)
 {
-    restart_limited(3 * ENTRY);
-    store_key('a');
+    restart_limited(3 * SUPPORT_ENTRY);
+    support_store_key(cache, 'a');
     snprintf(file, sizeof file, "%s/somebody's", folder);
     FILE *f = fopen(file, "wb");
-    cr_assert_eq(fseek(f, 9 * ENTRY, SEEK_SET), 0);
+    cr_assert_eq(fseek(f, 9 * SUPPORT_ENTRY, SEEK_SET), 0);
     fputc('x', f);
     fclose(f);
-    for (char key = 'b'; key <= 'f'; key++) store_key(key);
-    cr_assert_leq(folder_bytes(), 3 * ENTRY);
+    for (char key = 'b'; key <= 'f'; key++) support_store_key(cache, key);
+    cr_assert_leq(folder_bytes(), 3 * SUPPORT_ENTRY);
     cr_assert_eq(access(file, F_OK), 0);
 }
 
 Test(cache_limit, what_is_mapped_outlives_its_eviction)
 {
     NstCacheHit hit;
-    restart_limited(3 * ENTRY);
-    store_key('a');
+    restart_limited(3 * SUPPORT_ENTRY);
+    support_store_key(cache, 'a');
     cr_assert(nst_cache_find(cache, NST_CACHE_KERNEL, "a", 1, &hit));
-    for (char key = 'b'; key <= 'f'; key++) store_key(key);
+    for (char key = 'b'; key <= 'f'; key++) support_store_key(cache, key);
     cr_assert_gt(stats().evictions, 0);
     for (size_t k = 0; k < hit.bytes; k++) cr_assert_eq(((const char *)hit.at)[k], 0);
     nst_cache_release(cache, &hit);
-    cr_assert(!find_key('a'));
+    cr_assert(!support_find_key(cache, 'a'));
 }
 
 /* Three processes store and find at once: entries are whole or missing, and the folder stays near its limit. */
 Test(cache_limit, several_processes_keep_one_limit)
 {
     pid_t child[3];
-    restart_limited(8 * ENTRY);
+    restart_limited(8 * SUPPORT_ENTRY);
     for (int p = 0; p < 3; p++) {
         child[p] = fork();
         if (child[p] != 0) continue;
-        restart_limited(8 * ENTRY);
+        restart_limited(8 * SUPPORT_ENTRY);
         for (int k = 0; k < 150; k++) {
             char key = (char)('a' + (k * 7 + p * 5) % 26);
-            static char bytes[ENTRY];
+            static char bytes[SUPPORT_ENTRY];
             NstCacheHit hit;
             if (nst_cache_find(cache, NST_CACHE_KERNEL, &key, 1, &hit))
                 nst_cache_release(cache, &hit);
             else
-                nst_cache_store(cache, NST_CACHE_KERNEL, &key, 1, &(NstPart){bytes, ENTRY}, 1);
+                nst_cache_store(cache, NST_CACHE_KERNEL, &key, 1, &(NstPart){bytes, SUPPORT_ENTRY}, 1);
         }
         _exit(stats().reason[NST_CACHE_TORN] + stats().reason[NST_CACHE_IO] != 0 || stats().evictions == 0);
     }
@@ -150,7 +132,7 @@ Test(cache_limit, several_processes_keep_one_limit)
         waitpid(child[p], &status, 0);
         cr_expect_eq(status, 0);
     }
-    cr_assert_leq(folder_bytes(), 8 * ENTRY + 3 * (8 * ENTRY / 8 + ENTRY + 1000));
-    store_key('z');
-    cr_assert_leq(folder_bytes(), 8 * ENTRY);
+    cr_assert_leq(folder_bytes(), 8 * SUPPORT_ENTRY + 3 * (8 * SUPPORT_ENTRY / 8 + SUPPORT_ENTRY + 1000));
+    support_store_key(cache, 'z');
+    cr_assert_leq(folder_bytes(), 8 * SUPPORT_ENTRY);
 }

@@ -3,18 +3,13 @@
 #include <criterion/criterion.h>
 #include "tests/unit/support_module.h"
 
-typedef struct RowsCase {
-    const char *text;
-    const char *sizes[2];
-} RowsCase;
-
 /* More than twelve operations, two exp: a dear map. */
 #define DEAR                                                                                                           \
     "  %a = map \"exp(max(a * b + 0.5, -3)) * 0.25\" %x, %w : f32[n, m]\n"                                             \
     "  %y = map \"max((exp((max(a * b + 1, 0.75) + 0.125) * 0.5) + b) * b, 0) + 3\" %a, %w : f32[n, m]\n"              \
     "  return out = %y\n}\n"
 
-static const RowsCase cases[] = {
+static const SizedCase cases[] = {
     /* softmax and layer norm: blocks of rows in turn, and what is left over */
     {"graph t(x: f32[n, m]) {\n  %m = reduce \"max(a, b)\" axes [1] keep %x : f32[n, 1]\n"
      "  %e = map \"exp(a - b)\" %x, %m : f32[n, m]\n  %s = reduce \"a + b\" axes [1] keep %e : f32[n, 1]\n"
@@ -84,18 +79,7 @@ static const RowsCase cases[] = {
 
 static void check(const char *target_name)
 {
-    NstCtx ctx;
-    NstTarget target;
-    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    if (nst_target_parse(&ctx, target_name, &target) == NST_OK) {
-        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-            for (int s = 0; s < 2; s++) {
-                ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
-                support_same_on_threads(&ctx, &test, &target, nst_format(ctx.arena, "case %zu, %s", k, test.sizes));
-            }
-        }
-    }
-    nst_ctx_dispose(&ctx);
+    support_same_on_target(cases, sizeof cases / sizeof *cases, target_name);
 }
 
 Test(rows, baseline)

@@ -1,27 +1,20 @@
 /* test_transform.c: Fourier transforms long enough to be split, against sums in f64. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include "nestor/session.h"
-#include "runtime/compiler.h"
+#include "tests/unit/support_engine.h"
 #include "tests/unit/support_onnx.h"
-
-extern const NstCompilerTable nst_compiler_table;
 
 static NstCtx ctx;
 static NstEngine *engine;
 
 static void begin(void)
 {
-    nst_compiler_set(&nst_compiler_table);
-    NstEngineOptions options = {.threads = 1, .cache = ""};
-    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    cr_assert_eq(nst_engine_new(&options, &engine), NST_OK, "%s", nst_error_text());
+    support_engine_begin(&ctx, &engine);
 }
 
 static void end(void)
 {
-    nst_engine_free(engine);
-    nst_ctx_dispose(&ctx);
+    support_engine_end(&ctx, engine);
 }
 
 TestSuite(transform, .init = begin, .fini = end);

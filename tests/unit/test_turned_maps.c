@@ -2,14 +2,9 @@
 #include <criterion/criterion.h>
 #include "tests/unit/support_module.h"
 
-typedef struct TurnCase {
-    const char *text;
-    const char *sizes[3];
-} TurnCase;
-
 #define DEAR "max(max(((a + c) * b - 3) * 2 + b, c) * 3 - a, b) * 2 + (max(a * 5 - c, 1) + b) * 4"
 
-static const TurnCase cases[] = {
+static const SizedCase cases[] = {
     {"graph t(x: f32[n, m]) {\n  %t = permute [1, 0] %x : f32[m, n]\n  %y = map \"a * 2 + 1\" %t : f32[m, n]\n"
      "  return out = %y\n}\n",
      {"n=48 m=32", "n=37 m=21", "n=5 m=3"}},
@@ -44,18 +39,7 @@ static const TurnCase cases[] = {
 
 static void check(const char *target_name)
 {
-    NstCtx ctx;
-    NstTarget target;
-    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    if (nst_target_parse(&ctx, target_name, &target) == NST_OK) {
-        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-            for (int s = 0; s < 3; s++) {
-                ModuleCase test = {.text = cases[k].text, .sizes = cases[k].sizes[s], .seed = k + 1};
-                support_same_on_threads(&ctx, &test, &target, nst_format(ctx.arena, "case %zu, %s", k, test.sizes));
-            }
-        }
-    }
-    nst_ctx_dispose(&ctx);
+    support_same_on_target(cases, sizeof cases / sizeof *cases, target_name);
 }
 
 Test(turned_maps, baseline)

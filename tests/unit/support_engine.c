@@ -1,0 +1,30 @@
+/* support_engine.c: see support_engine.h. */
+#include "tests/unit/support_engine.h"
+
+#include <criterion/criterion.h>
+#include "runtime/compiler.h"
+
+extern const NstCompilerTable nst_compiler_table;
+
+void support_engine_begin(NstCtx *ctx, NstEngine **engine)
+{
+    nst_compiler_set(&nst_compiler_table);
+    NstEngineOptions options = {.threads = 1, .cache = ""};
+    cr_assert_eq(nst_ctx_init(ctx), NST_OK);
+    cr_assert_eq(nst_engine_new(&options, engine), NST_OK, "%s", nst_error_text());
+}
+
+void support_engine_end(NstCtx *ctx, NstEngine *engine)
+{
+    nst_arena_fail_after(0);
+    nst_engine_free(engine);
+    nst_ctx_dispose(ctx);
+}
+
+void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessionOptions *options, NstModel **model,
+                         NstSession **session)
+{
+    cr_assert_eq(nst_model_open_memory(engine, "test", nst_text_get(bytes), bytes->n, model), NST_OK, "%s",
+                 nst_error_text());
+    cr_assert_eq(nst_session_new(*model, options, session), NST_OK, "%s", nst_error_text());
+}
