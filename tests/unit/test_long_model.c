@@ -105,11 +105,6 @@ Test(long_model, compiling_a_chain_of_rows)
     expect_linear_chain((Chain){{"Softmax", "Add", "Add"}, 3}, 1500);
 }
 
-Test(long_model, compiling_a_chain_of_maps)
-{
-    expect_linear_chain((Chain){{"Sin", "Neg", "Abs"}, 3}, 3000);
-}
-
 /* As old exporters write it: every weight is an input too. */
 static NstText listed_weights(int n)
 {
