@@ -215,7 +215,7 @@ const int64_t *const_ints(NstLower *c, int k, const char *what, int *n)
     return NULL;
 }
 
-bool const_number(NstLower *c, V v, double *value)
+bool const_scalar(NstLower *c, V v, NstScalar *value)
 {
     int64_t n;
     if (failed(c) || v.i == 0 || !known(c, product(c, v, 0, rank(c, v)), &n) || n != 1) return false;
@@ -223,7 +223,14 @@ bool const_number(NstLower *c, V v, double *value)
     while (node->prim == NST_PRIM_RESHAPE) node = nst_value_node(c->b->graph, node->in[0]);
     if (node->prim != NST_PRIM_CONST || dtype(c, v) == NST_STR) return false;
     const NstConst *k = &node->attr.constant;
-    NstScalar s = k->data ? nst_scalar_load(dtype(c, v), k->data) : k->splat;
+    *value = k->data ? nst_scalar_load(dtype(c, v), k->data) : k->splat;
+    return true;
+}
+
+bool const_number(NstLower *c, V v, double *value)
+{
+    NstScalar s;
+    if (!const_scalar(c, v, &s)) return false;
     *value = nst_scalar_convert(NST_F64, dtype(c, v), s, false).f;
     return true;
 }

@@ -116,7 +116,8 @@ bool has_axis(const Axes *axes, int axis);
 void needs_value(NstLower *c, V v);
 /* The constant integers of input k (that must be constant: what says so in messages); n = -1 if absent. */
 const int64_t *const_ints(NstLower *c, int k, const char *what, int *n);
-/* The number of a constant of one element. */
+/* The element of a constant that has one and is no string: as it is, and as a number. */
+bool const_scalar(NstLower *c, V v, NstScalar *value);
 bool const_number(NstLower *c, V v, double *value);
 /* The elements of input k as sizes: constants, what Shape made, or read at run time (then at least lo). n = -1: absent. */
 const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n);

@@ -8,9 +8,10 @@ typedef struct Planner {
     NstCompile *c;
     NstPlan *plan;
     NstModule *module;
-    uint32_t *buffer_of;  /* by NstBuf.i: plan buffer + 1 */
-    NST_VEC(NstSym) late; /* symbols that have no value yet */
-    bool *checked;        /* by check of the module: it has its step */
+    uint32_t *buffer_of;   /* by NstBuf.i: plan buffer + 1 */
+    NST_VEC(NstSym) late;  /* symbols that have no value yet */
+    uint32_t *last_writer; /* by read of the module: the last of c->run that writes its scalar; UINT32_MAX = none */
+    bool *checked;         /* by check of the module: it has its step */
     uint32_t n_checked;
 } Planner;
 
@@ -356,10 +357,8 @@ static NstStatus add_reads(Planner *p, uint32_t after)
     const NstCompile *c = p->c;
     for (uint32_t r = 0; r < p->module->reads.n; r++) {
         const NstModuleRead *read = &p->module->reads.at[r];
-        uint32_t last = UINT32_MAX, *buffer = NST_NEW(c->arena, uint32_t);
-        for (uint32_t k = 0; k < c->run.n; k++)
-            if (writes(&c->run.at[k], read->buffer)) last = k;
-        if (last != after) continue;
+        if (p->last_writer[r] != after) continue;
+        uint32_t *buffer = NST_NEW(c->arena, uint32_t);
         NST_TRY(find_buffer(p, read->buffer, buffer));
         if (p->plan->buffers.at[*buffer].place == NST_PLACE_ARENA) p->plan->buffers.at[*buffer].last = p->plan->steps.n;
         NstDim size = nst_dim_sym(p->plan->dims, read->sym);
@@ -372,6 +371,16 @@ static NstStatus add_reads(Planner *p, uint32_t after)
         set_late(p, read->sym, false);
     }
     return NST_OK;
+}
+
+static void find_last_writers(Planner *p)
+{
+    p->last_writer = NST_NEW_ARRAY(p->c->arena, uint32_t, p->module->reads.n);
+    for (uint32_t r = 0; r < p->module->reads.n; r++) {
+        p->last_writer[r] = UINT32_MAX;
+        for (uint32_t k = 0; k < p->c->run.n; k++)
+            if (writes(&p->c->run.at[k], p->module->reads.at[r].buffer)) p->last_writer[r] = k;
+    }
 }
 
 /* Marks the symbols that have no value before a step gives them one. */
@@ -475,6 +484,7 @@ static NstStatus add_steps(Planner *p)
         NST_TRY(kernel_step(p, &c->prepack.at[k], k, 0, &step));
         nst_vec_push(c->arena, &p->plan->prepack, step);
     }
+    find_last_writers(p);
     mark_late(p);
     add_checks(p);
     NST_TRY(add_reads(p, UINT32_MAX));

@@ -403,13 +403,10 @@ LOWER(constant_of_shape)
     const D *shape = sizes_in(c, 0, "input", 0, &n);
     V value = a ? weight(c, a->proto->t, "value") : number(c, NST_F32, 0);
     if (n > NST_MAX_RANK) fail(c, NST_E_LIMIT, "rank %d, allowed: at most %d", n, NST_MAX_RANK);
-    if (failed(c)) return;
-    value = reshape(c, value, 0, NULL);
-    const NstNode *node = nst_value_node(c->b->graph, value);
-    while (node->prim == NST_PRIM_RESHAPE) node = nst_value_node(c->b->graph, node->in[0]);
-    const NstConst *k = &node->attr.constant;
-    NstScalar splat = k->data ? nst_scalar_load(dtype(c, value), k->data) : k->splat;
-    out(c, 0, nst_build_splat(c->b, dtype(c, value), n, shape, splat));
+    NstScalar splat;
+    if (!failed(c) && !const_scalar(c, value, &splat))
+        fail(c, NST_E_MODEL, "attribute 'value' is no tensor of one number, allowed: one element");
+    if (!failed(c)) out(c, 0, nst_build_splat(c->b, dtype(c, value), n, shape, splat));
 }
 
 /* ceil((limit - start) / delta), at least 0: from known sizes, or as a size that is read at run time. */

@@ -169,6 +169,37 @@ Test(import_bad, types_and_arity)
     expect(&m, NST_E_MODEL, "input 'x': element type 99");
 }
 
+/* ConstantOfShape of a shape that is given, filled with a tensor of n floats. */
+static void expect_fill(int64_t n, NstStatus status, const char *text)
+{
+    static const float zeros[2];
+    const int64_t shape[] = {2, 3};
+    OnnxModel m = onnx_model(ctx.arena);
+    NstText attributes, attribute, tensor;
+    nst_text_init(&attributes, ctx.arena);
+    nst_text_init(&attribute, ctx.arena);
+    nst_text_init(&tensor, ctx.arena);
+    pb_int(&tensor, 1, n);
+    pb_int(&tensor, 2, 1);
+    pb_bytes(&tensor, 9, zeros, (size_t)n * sizeof *zeros);
+    pb_text(&attribute, 1, "value");
+    pb_message(&attribute, 5, &tensor);
+    pb_int(&attribute, 20, 4);
+    pb_message(&attributes, 5, &attribute);
+    onnx_ints(&m, "shape", two, shape, 2);
+    onnx_output(&m, "y", 1, two_three);
+    onnx_node(&m, "ConstantOfShape", "n1", "shape", "y", &attributes);
+    expect(&m, status, text);
+}
+
+/* Found by the fuzzer: the constant was looked at after making it had failed. */
+Test(import_bad, fill_of_constant_of_shape)
+{
+    expect_fill(1, NST_OK, "");
+    expect_fill(0, NST_E_MODEL, "ConstantOfShape 'n1': attribute 'value' is no tensor of one number");
+    expect_fill(2, NST_E_MODEL, "ConstantOfShape 'n1': attribute 'value' is no tensor of one number");
+}
+
 Test(import_bad, attributes)
 {
     NstText a;
