@@ -51,7 +51,7 @@ static NstBuf operand_of(const NstFuser *f, const NstNest *nest)
 static NstBuf group_operand(const NstFuser *f, uint32_t at)
 {
     const NstGroup *group = f->groups.at[at].group;
-    if (group->n_axes || group->serial || !group->items.n || !group->items.at[0].nest) return (NstBuf){0};
+    if (!group || group->n_axes || group->serial || !group->items.n || !group->items.at[0].nest) return (NstBuf){0};
     return operand_of(f, group->items.at[0].nest);
 }
 
@@ -122,6 +122,7 @@ NstStatus nst_pass_siblings(NstCtx *ctx, NstModule *module)
         while (join_sibling(&f, &place)) continue;
         if (place == at) at++; /* else another group has taken its place */
     }
+    nst_fuser_compact(&f);
     if (f.groups.n < module->groups.n) nst_fuser_explain(&f);
     explain(&f);
     module->groups.n = 0;
