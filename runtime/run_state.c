@@ -567,6 +567,7 @@ static NstStatus init_body(NstCtx *ctx, void *arg)
     NstExec *exec = state->exec;
     const NstPlan *plan = exec->plan;
     NstArena *arena = ctx->arena;
+    state->beside = nst_arena_new(ctx, arena);
     state->shape = NST_NEW_ARRAY(arena, int64_t, exec->n_in_dims);
     state->sym = NST_NEW_ARRAY(arena, int64_t, exec->n_syms);
     state->outer = NST_NEW_ARRAY(arena, int64_t, exec->n_syms);

@@ -59,6 +59,7 @@ struct NstRunState {
     uint64_t *offset; /* by buffer: in the arena */
     NstStepState *step;
     void **args;          /* of the step that runs */
+    NstArena *beside;     /* what a step that is no kernel needs beside its buffers: emptied when one begins */
     NstBlockMemory *own;  /* by buffer: inputs made dense, outputs nobody wanted, sizes known late */
     NstBlockMemory arena; /* planned */
     NstBlockMemory

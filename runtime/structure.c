@@ -20,10 +20,11 @@ static NstStatus buffer_tensor(NstRunState *state, uint32_t b, NstTensor *tensor
     return NST_OK;
 }
 
-/* Stores a tensor that was made somewhere else. */
+/* Stores a tensor, unless it was made in its place. */
 static NstStatus store(NstRunState *state, const NstExecRun *run, uint32_t b, const NstTensor *from)
 {
     NST_TRY(nst_run_state_shape(state, run, b, from->shape));
+    if (from->data == state->at[b]) return NST_OK;
     size_t bytes = (size_t)nst_dtype_info(from->dtype)->bytes;
     for (int axis = 0; axis < from->rank; axis++) bytes *= (size_t)from->shape[axis];
     if (bytes != 0) memcpy(state->at[b], from->data, bytes);
@@ -51,7 +52,8 @@ static NstStatus host_body(NstCtx *ctx, void *arg)
     HostCall *call = arg;
     NstRunState *state = call->state;
     const NstPlanStep *step = call->step;
-    NstArena *scratch = nst_arena_new(ctx, ctx->arena);
+    NstArena *scratch = state->beside;
+    nst_arena_reset(scratch);
     uint32_t n_out = step->n_buffers - step->n_in;
     NstTensor *in = NST_NEW_ARRAY(scratch, NstTensor, step->n_in), *out = NST_NEW_ARRAY(scratch, NstTensor, n_out);
     NstHostStep host = {.ctx = ctx,
@@ -75,9 +77,7 @@ static NstStatus host_body(NstCtx *ctx, void *arg)
                 NST_TRY(nst_run_state_size(state, buffer->shape[axis], buffer->name, &out[k].shape[axis]));
     }
     const NstCustomStep *custom = state->exec->custom[step - state->exec->plan->steps.at];
-    NST_TRY(custom ? nst_custom_call(custom, &host) : nst_host_find(step->text)(&host));
-    nst_arena_free(scratch);
-    return NST_OK;
+    return custom ? nst_custom_call(custom, &host) : nst_host_find(step->text)(&host);
 }
 
 /* --- bodies --------------------------------------------------------------------------------------------------- */
@@ -100,23 +100,33 @@ typedef struct Tensors {
     uint32_t n_in, n_out, n_blocks;
     NstTensor *in, *out;
     NstBlockMemory *block;
-    NstArena *scratch;
 } Tensors;
 
 static NstStatus alloc_tensors(NstCtx *ctx, void *arg)
 {
     Tensors *t = arg;
-    t->scratch = nst_arena_new(ctx, ctx->arena);
-    t->in = NST_NEW_ARRAY(t->scratch, NstTensor, t->n_in);
-    t->out = NST_NEW_ARRAY(t->scratch, NstTensor, t->n_out);
-    t->block = NST_NEW_ARRAY(t->scratch, NstBlockMemory, t->n_blocks);
+    NstArena *arena = t->state->beside;
+    (void)ctx;
+    nst_arena_reset(arena);
+    t->in = NST_NEW_ARRAY(arena, NstTensor, t->n_in);
+    t->out = NST_NEW_ARRAY(arena, NstTensor, t->n_out);
+    t->block = NST_NEW_ARRAY(arena, NstBlockMemory, t->n_blocks);
     return NST_OK;
 }
 
 static void free_tensors(Tensors *t)
 {
     for (uint32_t k = 0; t->block && k < t->n_blocks; k++) free(t->block[k].at);
-    if (t->scratch) nst_arena_free(t->scratch);
+}
+
+/* Where memory and size of a result are known, the body writes it there. */
+static void lend_buffer(NstRunState *state, uint32_t b, NstTensor *out)
+{
+    const NstPlanBuffer *buffer = &state->exec->plan->buffers.at[b];
+    int64_t bytes = 0;
+    if (!state->at[b] || !nst_sizes_known(&state->exec->sizes, buffer->bytes, state->state)) return;
+    if (nst_run_state_size(state, buffer->bytes, buffer->name, &bytes) == NST_OK)
+        *out = (NstTensor){.data = state->at[b], .bytes = (size_t)bytes};
 }
 
 static NstStatus branch(Tensors *t, const NstExecRun *run, const NstPlanStep *step)
@@ -127,6 +137,7 @@ static NstStatus branch(Tensors *t, const NstExecRun *run, const NstPlanStep *st
     uint32_t body = holds ? step->body : step->other, n = plan->bodies.at[body]->inputs.n;
     const uint32_t *from = step->buffer + 1 + (holds ? 0 : plan->bodies.at[step->body]->inputs.n);
     for (uint32_t k = 0; k < n; k++) NST_TRY(buffer_tensor(state, from[k], &t->in[k]));
+    for (uint32_t k = 0; k < t->n_out; k++) lend_buffer(state, step->buffer[step->n_in + k], &t->out[k]);
     NST_TRY(run_body(state, run, body, t->in, t->out));
     NstStatus status = NST_OK;
     for (uint32_t k = 0; k < t->n_out; k++) {
@@ -258,7 +269,7 @@ static NstStatus alloc_loop(NstCtx *ctx, void *arg)
 {
     Loop *loop = arg;
     NST_TRY(alloc_tensors(ctx, &loop->t));
-    loop->scan_bytes = NST_NEW_ARRAY(loop->t.scratch, size_t, loop->n_scans);
+    loop->scan_bytes = NST_NEW_ARRAY(loop->t.state->beside, size_t, loop->n_scans);
     return NST_OK;
 }
 
