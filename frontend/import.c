@@ -345,28 +345,37 @@ static void tell_needs(Import *m)
             *m->options->needs_position = k;
 }
 
+/* Reads the model and opens a graph for it; scope and context must live as long as m. */
+static NstStatus begin_import(Import *m, NstArena *arena, const void *bytes, size_t n, NstScope *scope,
+                              NstContext *context)
+{
+    NST_TRY(nst_onnx_read(m->ctx, arena, m->scratch, bytes, n, m->options->folder, &m->model));
+    m->model->file = m->options->file;
+    const char *name = m->model->proto->graph->name;
+    m->graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
+    if (m->options->strings) m->graph->strings = m->options->strings;
+    m->model->strings = m->graph->strings;
+    *context = (NstContext){.opset = (const Onnx__OperatorSetIdProto *const *)m->model->proto->opset_import,
+                            .n_opset = m->model->proto->n_opset_import};
+    m->context = context;
+    m->scope = scope;
+    m->b = &m->build;
+    nst_build_init(&m->build, m->ctx, m->graph, NST_GRAPH_REGION);
+    nst_shape_values_init(&m->sizes, m->scratch, m->graph);
+    nst_scope_init(scope, m->scratch);
+    return NST_OK;
+}
+
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
                           NstGraph **graph)
 {
     static const NstImportOptions defaults = {0};
     Import m = {.ctx = ctx, .scratch = nst_arena_new(ctx, arena), .options = options ? options : &defaults};
+    NstScope scope;
+    NstContext context;
     *graph = NULL;
     if (m.options->needs) *m.options->needs = NULL;
-    NST_TRY(nst_onnx_read(ctx, arena, m.scratch, bytes, n, m.options->folder, &m.model));
-    m.model->file = m.options->file;
-    const char *name = m.model->proto->graph->name;
-    m.graph = nst_graph_new(arena, nst_strdup(arena, name && *name ? name : "model"));
-    if (m.options->strings) m.graph->strings = m.options->strings;
-    m.model->strings = m.graph->strings;
-    NstContext context = {.opset = (const Onnx__OperatorSetIdProto *const *)m.model->proto->opset_import,
-                          .n_opset = m.model->proto->n_opset_import};
-    NstScope scope;
-    m.context = &context;
-    m.scope = &scope;
-    m.b = &m.build;
-    nst_build_init(&m.build, ctx, m.graph, NST_GRAPH_REGION);
-    nst_shape_values_init(&m.sizes, m.scratch, m.graph);
-    nst_scope_init(&scope, m.scratch);
+    NST_TRY(begin_import(&m, arena, bytes, n, &scope, &context));
     NstStatus status = import_graph(&m);
     if (status == NST_OK) nst_graph_sweep(m.graph);
     if (status == NST_OK && m.options->external) tell_external(&m);
@@ -377,5 +386,45 @@ NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_
     if (status != NST_OK) return status;
     nst_arena_free(m.scratch);
     *graph = m.graph;
+    return NST_OK;
+}
+
+/* --- what is declared ------------------------------------------------------------------------------------------ */
+
+static NstStatus declared_output(Import *m, const Onnx__ValueInfoProto *info, NstDeclaredOutput *output)
+{
+    const Onnx__TypeProto *proto = info->type;
+    bool typed = proto && proto->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET;
+    NST_CHECK(m->ctx, info->name && *info->name, NST_E_MODEL, "graph: an output has no name");
+    *output = (NstDeclaredOutput){.name = nst_strdup(m->graph->arena, info->name),
+                                  .type = {.kind = NST_TYPE_TENSOR, .rank = -1}};
+    NST_CHECK(m->ctx, !typed || proto->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE, NST_E_UNSUPPORTED,
+              "output '%s': no tensor", info->name);
+    if (!typed) return NST_OK;
+    const Onnx__TensorShapeProto *s = proto->tensor_type->shape;
+    output->type.dtype = nst_dtype_from_onnx(proto->tensor_type->elem_type);
+    if (!s || s->n_dim > NST_MAX_RANK) return NST_OK;
+    NstDim *shape = NST_NEW_ARRAY(m->graph->arena, NstDim, s->n_dim);
+    for (size_t k = 0; k < s->n_dim; k++) NST_TRY(read_extent(m, info->name, (int)k, s->dim[k], &shape[k]));
+    output->type.rank = (int)s->n_dim;
+    output->type.shape = shape;
+    return NST_OK;
+}
+
+NstStatus nst_import_ports(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
+                           NstGraph **graph, const NstDeclaredOutput **output, uint32_t *n_outputs)
+{
+    Import m = {.ctx = ctx, .scratch = nst_arena_new(ctx, arena), .options = options};
+    NstScope scope;
+    NstContext context;
+    NST_TRY(begin_import(&m, arena, bytes, n, &scope, &context));
+    const Onnx__GraphProto *g = m.model->proto->graph;
+    NST_TRY(import_inputs(&m, g));
+    NstDeclaredOutput *made = NST_NEW_ARRAY(arena, NstDeclaredOutput, g->n_output);
+    for (size_t k = 0; k < g->n_output; k++) NST_TRY(declared_output(&m, g->output[k], &made[k]));
+    nst_arena_free(m.scratch);
+    *graph = m.graph;
+    *output = made;
+    *n_outputs = (uint32_t)g->n_output;
     return NST_OK;
 }

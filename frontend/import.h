@@ -57,6 +57,18 @@ typedef struct NstImportOptions {
 NstStatus nst_import_onnx(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
                           NstGraph **graph) NST_MUST_CHECK;
 
+/* An output as the model declares it: rank -1 where it does not say, dtype NST_DTYPE_NONE likewise. */
+typedef struct NstDeclaredOutput {
+    const char *name;
+    NstType type;
+} NstDeclaredOutput;
+
+/* What the model declares, whatever its nodes are: a graph of params as nst_import_onnx makes them and nothing else, and the
+ * outputs, over the dims of that graph.
+ * Owns: arena.  Errors: as nst_import_onnx for inputs; NST_E_UNSUPPORTED for outputs that are no tensors. */
+NstStatus nst_import_ports(NstCtx *ctx, NstArena *arena, const void *bytes, size_t n, const NstImportOptions *options,
+                           NstGraph **graph, const NstDeclaredOutput **output, uint32_t *n_outputs) NST_MUST_CHECK;
+
 /* A value that stands alone, as ONNX test data have them: a TensorProto in each of its encodings, or where type says so
  * ("seq(..", "optional(..": include/nestor/inspect.h) the elements of a SequenceProto or OptionalProto: at most room, *count of
  * them.  strings: what strings become handles of, NULL: they are refused.  name: for messages.

@@ -109,6 +109,10 @@ typedef struct NstPlan {
     NstArena *arena;
     NstDims *dims;
     const char *model_name;
+    /* Why there is no plan for all sizes: open sizes decide about the model's structure.  Then there are inputs, and outputs as
+     * the model declares them (rank -1: it does not), without buffers and steps; a run needs the plan for its shapes.
+     * NULL for plans. */
+    const char *by_shape;
     NST_VEC(NstPlanPort) inputs, outputs;
     NST_VEC(NstPlanBuffer) buffers;
     NST_VEC(NstPlanConst) constants;

@@ -79,8 +79,12 @@ static NstStatus compile_body(NstCtx *ctx, void *arg)
     NstPart *parts;
     int n_parts;
     NST_TRY(begin_count(&c));
-    NST_TRY(nst_compile_read(&c));
-    if (call->request->options->interpret)
+    NstStatus read = nst_compile_read(&c);
+    if (read != NST_OK && !c.by_shape) return read;
+    if (read != NST_OK) nst_ctx_clear(ctx);
+    if (read != NST_OK)
+        NST_TRY(nst_compile_outline(&c, &plan));
+    else if (call->request->options->interpret)
         NST_TRY(nst_compile_ports(&c, &plan));
     else
         NST_TRY(nst_compile_plan(&c, &plan));

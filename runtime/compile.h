@@ -26,6 +26,9 @@ typedef struct NstCompile {
     uint32_t n_external;
     const NstFixedInput *fixed; /* inputs whose value decided about the graph's structure */
     uint32_t n_fixed;
+    const char *by_shape; /* after a failure: why there is a plan for given shapes only; NULL = there is none at all */
+    const NstDeclaredOutput *declared; /* then: the outputs, and graph has the inputs */
+    uint32_t n_declared;
     NstModule *module;
     NstScheduledList run, prepack;
     NstCompileCount *count; /* of the whole call, shared with bodies; NULL = nobody hears of it */
@@ -38,6 +41,17 @@ void nst_compile_count(const NstCompile *c, uint32_t done, uint32_t total);
 /* Reads the model (ONNX or .nsg text) into a verified graph and ties the symbols of declared shapes.
  * Errors: NST_E_PARSE, NST_E_MODEL, ... of the reader; NST_E_NOT_FOUND, NST_E_SHAPE for declared shapes that do not fit. */
 NstStatus nst_compile_read(NstCompile *c) NST_MUST_CHECK;
+
+/* After an import with `options` that failed with NST_E_UNSUPPORTED: whether sizes that are open made it fail.  Then c->by_shape,
+ * the declared ports and a note to the error are set.  The error stays. */
+void nst_compile_try_sizes(NstCompile *c, const NstImportOptions *options);
+
+/* Then: the plan that has ports alone (NstPlan.by_shape). */
+NstStatus nst_compile_outline(NstCompile *c, NstPlan **plan) NST_MUST_CHECK;
+
+/* Imports the model; the fixed inputs of `options` grow by those of the request that are asked for. */
+NstStatus nst_compile_import(NstCompile *c, NstImportOptions *options, NstFixedInput *fixed,
+                             NstGraph **graph) NST_MUST_CHECK;
 
 /* Gives the sums of c->graph, whose sizes are declared, the orders of the same model's graph with open ones. */
 void nst_compile_take_orders(NstCompile *c, const NstGraph *open);

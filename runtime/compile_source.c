@@ -54,6 +54,21 @@ static void take_open_orders(NstCompile *c, const NstImportOptions *declared)
     nst_arena_free(arena);
 }
 
+NstStatus nst_compile_import(NstCompile *c, NstImportOptions *options, NstFixedInput *fixed, NstGraph **graph)
+{
+    const NstCompileRequest *request = c->request;
+    const char *needs;
+    uint32_t position = UINT32_MAX;
+    options->needs = &needs;
+    options->needs_position = &position;
+    for (;;) {
+        NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, options, graph);
+        if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, options, fixed))
+            return status;
+        nst_ctx_clear(c->ctx);
+    }
+}
+
 static NstStatus import_onnx(NstCompile *c)
 {
     const NstCompileRequest *request = c->request;
@@ -63,8 +78,6 @@ static NstStatus import_onnx(NstCompile *c)
         const NstInputShape *shape = &request->options->shapes[k];
         declared[k] = (NstDeclaredInput){shape->name, shape->rank, shape->shape};
     }
-    const char *needs;
-    uint32_t position = UINT32_MAX;
     NstFixedInput *fixed = NST_NEW_ARRAY(c->arena, NstFixedInput, request->options->n_values);
     NstImportOptions options = {.folder = request->folder,
                                 .file = request->file,
@@ -75,21 +88,15 @@ static NstStatus import_onnx(NstCompile *c)
                                 .external = &c->external,
                                 .n_external = &c->n_external,
                                 .fixed = fixed,
-                                .needs = &needs,
-                                .needs_position = &position,
                                 .warn = request->warn,
                                 .warn_arg = request->warn_arg,
                                 .operators = request->operators};
-    for (;;) {
-        NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, &options, &c->graph);
-        c->fixed = fixed;
-        c->n_fixed = options.n_fixed;
-        if (status == NST_OK && n > 0) take_open_orders(c, &options);
-        if (status == NST_OK) return NST_OK;
-        if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, &options, fixed))
-            return status;
-        nst_ctx_clear(c->ctx);
-    }
+    NstStatus status = nst_compile_import(c, &options, fixed, &c->graph);
+    c->fixed = fixed;
+    c->n_fixed = options.n_fixed;
+    if (status == NST_OK && n > 0) take_open_orders(c, &options);
+    if (status == NST_E_UNSUPPORTED) nst_compile_try_sizes(c, &options);
+    return status;
 }
 
 /* Ties the symbols that stand alone on an axis of this input to the declared sizes. */

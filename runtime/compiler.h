@@ -51,7 +51,7 @@ typedef struct NstCompilerTable {
     uint32_t abi;
     const char *build_id;
     /* The plan of the model (plan_io.h), weights not yet packed.  Under options->interpret a plan without kernels, for its
-     * inputs and outputs. */
+     * inputs and outputs; likewise (NstPlan.by_shape) where only given shapes have a plan and the options leave some open. */
     NstStatus (*compile)(const NstCompileRequest *request, NstBlob *plan);
     /* A stage as text, NUL-terminated. */
     NstStatus (*dump)(const NstCompileRequest *request, NstDumpStage stage, const char *kernel, NstBlob *text);

@@ -197,29 +197,49 @@ static void drop_outputs(const NstExec *exec, const NstExecRun *run)
         if (run->outputs[k].owned) nst_tensor_release(&run->outputs[k]);
 }
 
+/* A state for one run.  Errors: NST_E_NOMEM, told in run->error. */
+static NstStatus begin_run(NstExec *exec, const NstExecRun *run, NstRunState **state)
+{
+    if (run->error && run->error_bytes != 0) run->error[0] = '\0';
+    *state = take_state(exec);
+    if (*state) return NST_OK;
+    NstStatus made = nst_run_state_new(exec, state);
+    if (made != NST_OK && run->error) snprintf(run->error, run->error_bytes, "no memory for the state of a run");
+    return made;
+}
+
+/* Gives the state back; after a failure its message is told and it ends, with what the message took of its memory. */
+static void end_run(NstExec *exec, const NstExecRun *run, NstRunState *state, NstStatus status)
+{
+    if (status == NST_OK) {
+        give_state(exec, state);
+        return;
+    }
+    if (run->error) snprintf(run->error, run->error_bytes, "%s", state->ctx.error);
+    nst_run_state_free(state);
+}
+
+NstStatus nst_exec_check(NstExec *exec, const NstTensor *inputs, char *error, size_t error_bytes)
+{
+    NstExecRun run = {.inputs = inputs, .error = error, .error_bytes = error_bytes};
+    NstRunState *state;
+    NST_TRY(begin_run(exec, &run, &state));
+    NstStatus status = nst_run_state_prepare(state, &run);
+    end_run(exec, &run, state, status);
+    return status;
+}
+
 NstStatus nst_exec_run(NstExec *exec, const NstExecRun *run)
 {
     NstFloatState float_state;
-    NstRunState *state = take_state(exec);
-    if (run->error && run->error_bytes != 0) run->error[0] = '\0';
+    NstRunState *state;
     for (uint32_t k = 0; k < exec->plan->outputs.n; k++) run->outputs[k].owned = NULL;
-    if (!state) {
-        NstStatus made = nst_run_state_new(exec, &state);
-        if (made != NST_OK) {
-            if (run->error) snprintf(run->error, run->error_bytes, "no memory for the state of a run");
-            return made;
-        }
-    }
+    NST_TRY(begin_run(exec, run, &state));
     nst_float_state_enter(&float_state);
     NstStatus status = run_bound(state, run);
     nst_float_state_leave(&float_state);
-    if (status != NST_OK) {
-        if (run->error) snprintf(run->error, run->error_bytes, "%s", state->ctx.error);
-        drop_outputs(exec, run);
-        nst_run_state_free(state); /* with what the message took of its memory */
-    } else {
-        give_state(exec, state);
-    }
+    if (status != NST_OK) drop_outputs(exec, run);
+    end_run(exec, run, state, status);
     return status;
 }
 

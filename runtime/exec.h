@@ -43,6 +43,10 @@ void nst_exec_free(NstExec *exec);
  * NST_E_CANCELLED, NST_E_NOMEM while running.  Threads: any number of runs at once. */
 NstStatus nst_exec_run(NstExec *exec, const NstExecRun *run) NST_MUST_CHECK;
 
+/* Whether a run with these inputs may start: element types, ranks and sizes, as nst_exec_run checks them; their data is not
+ * looked at. */
+NstStatus nst_exec_check(NstExec *exec, const NstTensor *inputs, char *error, size_t error_bytes) NST_MUST_CHECK;
+
 /* Run states made so far and bytes of arena of the largest: for statistics. */
 void nst_exec_memory(const NstExec *exec, uint64_t *n_states, uint64_t *arena_bytes);
 

@@ -87,15 +87,20 @@ static NstDtype get_dtype(Reader *r)
     return (NstDtype)dtype;
 }
 
-static const NstDim *get_shape(Reader *r, int *rank)
+static const NstDim *get_sizes(Reader *r, int rank)
 {
-    *rank = (int)get_below(r, 1, NST_MAX_RANK + 1, "a rank above 16");
-    NstDim *shape = NST_NEW_ARRAY(r->arena, NstDim, *rank);
-    for (int axis = 0; axis < *rank; axis++) {
+    NstDim *shape = NST_NEW_ARRAY(r->arena, NstDim, rank);
+    for (int axis = 0; axis < rank; axis++) {
         shape[axis] = get_dim(r);
         if (shape[axis].i == 0) fault(r, "a shape without a size");
     }
     return shape;
+}
+
+static const NstDim *get_shape(Reader *r, int *rank)
+{
+    *rank = (int)get_below(r, 1, NST_MAX_RANK + 1, "a rank above 16");
+    return get_sizes(r, *rank);
 }
 
 /* --- symbols and dims ---------------------------------------------------------------------------------------- */
@@ -259,11 +264,17 @@ static void get_kernels(Reader *r)
     }
 }
 
-static NstPlanPort get_port(Reader *r)
+/* vague: the rank and the element type may be unknown. */
+static NstPlanPort get_port(Reader *r, bool vague)
 {
     NstPlanPort port = {.name = get_name(r), .type = {.kind = NST_TYPE_TENSOR}};
-    port.type.dtype = get_dtype(r);
-    port.type.shape = get_shape(r, &port.type.rank);
+    port.type.dtype = (NstDtype)get_below(r, 1, NST_DTYPE_COUNT, "an element type that does not exist");
+    port.type.rank = (int)get_below(r, 1, NST_MAX_RANK + 2, "a rank above 16") - 1;
+    if (!vague && (port.type.dtype == NST_DTYPE_NONE || port.type.rank < 0)) {
+        fault(r, "a port without a type");
+        port.type.rank = 0;
+    }
+    port.type.shape = get_sizes(r, port.type.rank < 0 ? 0 : port.type.rank);
     port.buffer = (uint32_t)get(r, 4); /* checked when the buffers are there */
     bool only = get_below(r, 1, 2, "a truth value");
     port.only_bytes = get_count(r, 1);
@@ -281,9 +292,10 @@ static NstPlanPort get_port(Reader *r)
 static void get_ports(Reader *r)
 {
     uint32_t n = get_count(r, 15);
-    for (uint32_t k = 0; k < n && !r->fault; k++) nst_vec_push(r->arena, &r->plan->inputs, get_port(r));
+    for (uint32_t k = 0; k < n && !r->fault; k++) nst_vec_push(r->arena, &r->plan->inputs, get_port(r, false));
     n = get_count(r, 15);
-    for (uint32_t k = 0; k < n && !r->fault; k++) nst_vec_push(r->arena, &r->plan->outputs, get_port(r));
+    bool vague = r->plan->by_shape != NULL;
+    for (uint32_t k = 0; k < n && !r->fault; k++) nst_vec_push(r->arena, &r->plan->outputs, get_port(r, vague));
 }
 
 static void check_place(Reader *r, const NstPlanBuffer *buffer, uint32_t n_buffers)
@@ -344,7 +356,7 @@ static void check_buffers(Reader *r)
         if (b >= plan->buffers.n || plan->buffers.at[b].place != NST_PLACE_INPUT || plan->buffers.at[b].index != k)
             fault(r, "an input without its buffer");
     }
-    for (uint32_t k = 0; k < plan->outputs.n; k++)
+    for (uint32_t k = 0; k < plan->outputs.n && !plan->by_shape; k++)
         if (plan->outputs.at[k].buffer >= plan->buffers.n) fault(r, "an output without its buffer");
     for (uint32_t k = 0; !r->fault && k < plan->inputs.n + plan->outputs.n; k++) {
         const NstPlanPort *port = k < plan->inputs.n ? &plan->inputs.at[k] : &plan->outputs.at[k - plan->inputs.n];
@@ -515,6 +527,7 @@ static void get_head(Reader *r)
     r->plan->code_bytes = code_bytes;
     r->plan->model_name = get_text(r);
     r->plan->compile_ns = get(r, 8);
+    r->plan->by_shape = get_text(r);
 }
 
 static void get_strings(Reader *r)
@@ -577,6 +590,8 @@ NstStatus nst_plan_read(NstCtx *ctx, NstArena *arena, const void *bytes, size_t 
         section[k](&r);
         NST_CHECK(ctx, !r.fault, NST_E_PARSE, "the bytes of a plan are damaged: %s", r.fault);
     }
+    NST_CHECK(ctx, !made->by_shape || (made->steps.n == 0 && made->prepack.n == 0), NST_E_PARSE,
+              "the bytes of a plan are damaged: steps of what is for no shapes");
     NST_CHECK(ctx, r.at == r.end, NST_E_PARSE, "the bytes of a plan are damaged: more follows than belongs to it");
     *plan = made;
     return NST_OK;

@@ -102,7 +102,7 @@ static void put_ports(Writer *w, const NstPlanPort *port, uint32_t n)
     for (uint32_t k = 0; k < n; k++) {
         put_text(w, port[k].name);
         put_8(w, (uint64_t)port[k].type.dtype);
-        put_8(w, (uint64_t)port[k].type.rank);
+        put_8(w, (uint64_t)(port[k].type.rank + 1)); /* 0: not said */
         for (int axis = 0; axis < port[k].type.rank; axis++) put_dim(w, port[k].type.shape[axis]);
         put_32(w, port[k].buffer);
         put_8(w, port[k].only != NULL);
@@ -303,6 +303,7 @@ static void put_plan(Writer *w, Blobs *blobs, uint64_t words_bytes)
     put_64(w, plan->code_bytes);
     put_text(w, plan->model_name);
     put_64(w, plan->compile_ns);
+    put_text(w, plan->by_shape);
     put_dims(w);
     put_files(w);
     put_strings(w);

@@ -244,7 +244,7 @@ static bool same_outer(NstRunState *state, const NstRunState *outer)
     return false;
 }
 
-static NstStatus prepare(NstRunState *state, const NstExecRun *run)
+NstStatus nst_run_state_prepare(NstRunState *state, const NstExecRun *run)
 {
     const NstTensor *inputs = run->inputs;
     bool same = same_outer(state, run->outer);
@@ -463,7 +463,7 @@ static void bind_aliases(NstRunState *state)
 NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run)
 {
     const NstPlan *plan = state->exec->plan;
-    NST_TRY(prepare(state, run));
+    NST_TRY(nst_run_state_prepare(state, run));
     void *tables[2] = {state, run->outer};
     if (state->exec->has_strings) NST_TRY(nst_guard(&state->ctx, new_strings, tables));
     for (uint32_t k = 0; k < plan->inputs.n; k++) NST_TRY(bind_input(state, run, &plan->inputs.at[k], &run->inputs[k]));

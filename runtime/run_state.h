@@ -76,7 +76,10 @@ NstStatus nst_run_state_new(NstExec *exec, NstRunState **state) NST_MUST_CHECK;
 void nst_run_state_free(NstRunState *state);
 
 /* Checks the inputs against the plan and prepares symbols, sizes and memory for their shapes, unless they are those of
- * the last run; then binds inputs and outputs.  Errors are in state->ctx. */
+ * the last run.  Errors are in state->ctx. */
+NstStatus nst_run_state_prepare(NstRunState *state, const NstExecRun *run) NST_MUST_CHECK;
+
+/* The same; then binds inputs and outputs. */
 NstStatus nst_run_state_bind(NstRunState *state, const NstExecRun *run) NST_MUST_CHECK;
 
 /* Gives a symbol its value while running and memory to what is known by that.  Errors are in state->ctx. */

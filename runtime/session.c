@@ -1,219 +1,9 @@
-/* session.c: sessions: plans from the cache or the compiler, and runs. */
+/* session.c: sessions, what can be asked of them, and runs. */
 #include "nestor/session.h"
 
 #include <stdlib.h>
-#include <time.h>
-#include "runtime/engine.h"
-#include "runtime/exec.h"
-#include "runtime/plan_io.h"
 #include "runtime/run_state.h"
-
-/* A plan for all sizes, or one for the declared shapes. */
-typedef struct Variant {
-    NstCtx ctx; /* its arena holds the plan */
-    NstPlan *plan;
-    NstExec *exec;   /* NULL when the session interprets */
-    NstCacheHit hit; /* holds the plan's bytes, or ... */
-    NstBlob blob;    /* ... they are here */
-    bool compiled;
-} Variant;
-
-struct NstSession {
-    NstModel *model;
-    NstSessionOptions options; /* texts and shapes copied */
-    char *passes_off;
-    NstInputShape *shapes;
-    char **shape_names;
-    char **overridable;
-    const NstCustom *operators; /* registered when the session was made */
-    NstNamedTensor *values;     /* names and data are copies */
-    NstLock *lock;              /* of making the general variant beside an exact one */
-    Variant *variant;           /* made with the session: exact if shapes are declared */
-    _Atomic(Variant *) general;
-};
-
-/* --- key ----------------------------------------------------------------------------------------------------- */
-
-/* All a plan depends on, as text. */
-static void add_material(NstText *text, const NstSession *session, bool exact)
-{
-    const NstModel *model = session->model;
-    const NstSessionOptions *options = &session->options;
-    const NstTarget *target = &model->engine->target;
-    nst_text_add(text, "plan of model %016llx%016llx %zu\nbuild %s\n", (unsigned long long)model->hash_hi,
-                 (unsigned long long)model->hash_lo, model->size, nst_build_id);
-    nst_text_add(text, "target %d %016llx %s %s\ncaches %lld %lld %lld\n", (int)target->level,
-                 (unsigned long long)target->feature_mask, target->cpu, target->features, (long long)target->l1_bytes,
-                 (long long)target->l2_bytes, (long long)target->l3_bytes);
-    nst_text_add(text, "strict %d bounds %d interpret %d off %s\n", options->strict != 0, options->bounds_checks != 0,
-                 options->interpret != 0, options->passes_off ? options->passes_off : "");
-    nst_operators_add_material(text, session->operators, model);
-    for (uint32_t k = 0; exact && k < options->n_shapes; k++) {
-        const NstInputShape *shape = &options->shapes[k];
-        nst_text_add_quoted(text, shape->name, strlen(shape->name));
-        for (int axis = 0; axis < shape->rank; axis++) nst_text_add(text, " %lld", (long long)shape->shape[axis]);
-        nst_text_add(text, "\n");
-    }
-    for (uint32_t k = 0; k < options->n_overridable; k++) {
-        nst_text_add(text, "input ");
-        nst_text_add_quoted(text, options->overridable[k], strlen(options->overridable[k]));
-        nst_text_add(text, "\n");
-    }
-    for (uint32_t k = 0; k < options->n_values; k++) {
-        const NstTensor *value = &options->values[k].tensor;
-        const char *name = options->values[k].name;
-        if (value->dtype == NST_STR) continue; /* not looked at */
-        nst_text_add(text, "value %u ", k);
-        nst_text_add_quoted(text, name ? name : "", name ? strlen(name) : 0);
-        nst_text_add(text, " %s", nst_dtype_name(value->dtype));
-        for (int axis = 0; axis < value->rank; axis++) nst_text_add(text, " %lld", (long long)value->shape[axis]);
-        nst_text_add(text, " ");
-        nst_text_add_quoted(text, value->data, value->bytes);
-        nst_text_add(text, "\n");
-    }
-}
-
-/* --- variants ------------------------------------------------------------------------------------------------ */
-
-static void free_variant(const NstSession *session, Variant *variant)
-{
-    if (!variant) return;
-    nst_exec_free(variant->exec);
-    nst_ctx_dispose(&variant->ctx);
-    nst_cache_release(session->model->engine->cache, &variant->hit);
-    free(variant->blob.at);
-    free(variant);
-}
-
-typedef struct Making {
-    NstSession *session;
-    Variant *variant;
-    bool exact;
-} Making;
-
-/* Plans with more bytes of constants than this are stored as they were before weights were packed, and are packed again
- * from the mapped model: reading back costs what packing does, and the disk is not ours alone. */
-#define PACKED_LIMIT ((uint64_t)512 << 20)
-/* A file changed less than this before it was read may change again under the same mark. */
-#define MARK_AGE_NS ((int64_t)2000000000)
-
-static bool files_are_same(const NstPlan *plan)
-{
-    for (uint32_t k = 0; k < plan->files.n; k++) {
-        NstFileMark mark;
-        const NstFileMark *then = &plan->files.at[k].mark;
-        if (nst_file_mark(NULL, plan->files.at[k].path, &mark) != NST_OK) return false;
-        if (mark.device != then->device || mark.inode != then->inode || mark.size != then->size ||
-            mark.mtime_ns != then->mtime_ns || mark.ctime_ns != then->ctime_ns)
-            return false;
-    }
-    return true;
-}
-
-static bool files_are_settled(const NstPlan *plan)
-{
-    int64_t now = (int64_t)time(NULL) * 1000000000;
-    for (uint32_t k = 0; k < plan->files.n; k++)
-        if (now - plan->files.at[k].mark.mtime_ns < MARK_AGE_NS || now - plan->files.at[k].mark.ctime_ns < MARK_AGE_NS)
-            return false;
-    return true;
-}
-
-static NstStatus load_plan(NstCtx *ctx, const NstText *key, Making *m)
-{
-    NstEngine *engine = m->session->model->engine;
-    if (!nst_cache_find(engine->cache, NST_CACHE_PLAN, key->at, key->n, &m->variant->hit)) return NST_E_NOT_FOUND;
-    const NstModel *model = m->session->model;
-    NstStatus status = nst_plan_read(ctx, ctx->arena, m->variant->hit.at, m->variant->hit.bytes, model->bytes,
-                                     model->size, &m->variant->plan);
-    if (status == NST_OK && files_are_same(m->variant->plan)) {
-        m->variant->plan->compile_ns = 0;
-        return NST_OK;
-    }
-    nst_engine_log(engine, NST_LOG_WARNING, "a plan of the cache is not used: %s",
-                   status == NST_OK ? "a file of external data has changed" : ctx->error);
-    nst_ctx_clear(ctx);
-    nst_cache_release(engine->cache, &m->variant->hit);
-    return NST_E_NOT_FOUND;
-}
-
-static NstStatus compile_plan(NstCtx *ctx, Making *m)
-{
-    NstSession *session = m->session;
-    NST_CHECK(ctx, !session->options.fail_on_compile, NST_E_NOT_FOUND,
-              "'%s' is in no cache for these options, and fail_on_compile forbids to compile it%s",
-              session->model->name, nst_operators_missing(ctx->arena, session->operators, session->model));
-    const NstCompilerTable *table;
-    NST_TRY(nst_compiler_get(ctx, &table));
-    NstSessionOptions options = session->options;
-    if (!m->exact) options.n_shapes = 0;
-    NstCompileRequest request = nst_model_request(session->model, &options, ctx->error, sizeof ctx->error);
-    request.operators = session->operators;
-    int64_t start = nst_os_now_ns();
-    NstStatus status = table->compile(&request, &m->variant->blob);
-    if (status != NST_OK) {
-        ctx->status = status; /* the message is there */
-        return status;
-    }
-    NST_TRY(nst_plan_read(ctx, ctx->arena, m->variant->blob.at, m->variant->blob.bytes, session->model->bytes,
-                          session->model->size, &m->variant->plan));
-    m->variant->plan->compile_ns = (uint64_t)(nst_os_now_ns() - start);
-    m->variant->compiled = true;
-    nst_engine_log(session->model->engine, NST_LOG_INFO, "compiled '%s' in %.1f ms: %u kernels", session->model->name,
-                   (double)m->variant->plan->compile_ns / 1e6, m->variant->plan->kernels.n);
-    return NST_OK;
-}
-
-static NstStatus store_plan(NstCtx *ctx, const NstText *key, Making *m)
-{
-    NstCache *cache = m->session->model->engine->cache;
-    NstPart *parts, unpacked = {m->variant->blob.at, m->variant->blob.bytes};
-    int n_parts;
-    uint64_t bytes = 0;
-    if (!files_are_settled(m->variant->plan)) return NST_OK;
-    NST_TRY(nst_plan_write(ctx, ctx->arena, m->variant->plan, &parts, &n_parts));
-    for (int k = 0; k < n_parts; k++) bytes += parts[k].size;
-    if (bytes > PACKED_LIMIT)
-        nst_cache_store(cache, NST_CACHE_PLAN, key->at, key->n, &unpacked, 1);
-    else
-        nst_cache_store(cache, NST_CACHE_PLAN, key->at, key->n, parts, n_parts);
-    return NST_OK;
-}
-
-static NstStatus make_variant(NstCtx *ctx, void *arg)
-{
-    Making *m = arg;
-    NstEngine *engine = m->session->model->engine;
-    NstText key;
-    nst_text_init(&key, ctx->arena);
-    add_material(&key, m->session, m->exact);
-    NstStatus status = load_plan(ctx, &key, m);
-    if (status != NST_OK) NST_TRY(compile_plan(ctx, m));
-    if (m->session->options.interpret) return NST_OK;
-    NST_TRY(nst_exec_new(ctx, m->variant->plan, engine->pool, NULL, m->session->operators, &m->variant->exec));
-    if (!m->variant->compiled) return NST_OK;
-    return store_plan(ctx, &key, m);
-}
-
-static NstStatus new_variant(NstSession *session, bool exact, Variant **variant)
-{
-    Variant *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
-    if (!made) return nst_report(NST_E_NOMEM, "no memory for a plan");
-    NstStatus status = nst_ctx_init(&made->ctx);
-    if (status != NST_OK) {
-        free(made);
-        return nst_report(status, "no memory for a plan");
-    }
-    Making making = {session, made, exact};
-    status = nst_guard(&made->ctx, make_variant, &making);
-    if (status != NST_OK) {
-        nst_report(status, "%s", made->ctx.error);
-        free_variant(session, made);
-        return status;
-    }
-    *variant = made;
-    return NST_OK;
-}
+#include "runtime/variant.h"
 
 /* --- life ---------------------------------------------------------------------------------------------------- */
 
@@ -272,8 +62,9 @@ static bool copy_options(NstSession *session, const NstSessionOptions *options)
 void nst_session_free(NstSession *session)
 {
     if (!session) return;
-    free_variant(session, session->variant);
-    free_variant(session, atomic_load(&session->general));
+    nst_variant_free(session, session->variant);
+    nst_variant_free(session, atomic_load(&session->general));
+    nst_shapes_free(session);
     nst_lock_free(session->lock);
     for (uint32_t k = 0; session->shape_names && k < session->options.n_shapes; k++) free(session->shape_names[k]);
     for (uint32_t k = 0; session->values && k < session->options.n_values; k++) {
@@ -308,7 +99,7 @@ NstStatus nst_session_new(NstModel *model, const NstSessionOptions *options, Nst
     if (!copy_options(made, options) || nst_lock_new(&made->lock) != NST_OK)
         status = nst_report(NST_E_NOMEM, "no memory for a session");
     else
-        status = new_variant(made, options->n_shapes != 0, &made->variant);
+        status = nst_variant_new(made, made->options.shapes, made->options.n_shapes, &made->variant);
     if (status != NST_OK) {
         nst_session_free(made);
         return status;
@@ -353,7 +144,7 @@ static NstStatus get_port(const NstSession *session, bool output, uint32_t index
     const NstPlanPort *ports = output ? plan->outputs.at : plan->inputs.at;
     uint32_t n = output ? plan->outputs.n : plan->inputs.n;
     if (index >= n) return nst_report(NST_E_NOT_FOUND, "port %u is asked for, there are %u", index, n);
-    Variant *variant = session->variant;
+    NstVariant *variant = session->variant;
     void *arg[3] = {(void *)(uintptr_t)&ports[index], port, (void *)(uintptr_t)plan};
     nst_lock_take(session->lock);
     NstStatus status = nst_guard(&variant->ctx, describe_port, arg);
@@ -383,21 +174,27 @@ static void add_facts(const NstPlan *plan, NstSessionFacts *facts)
     for (uint32_t k = 0; k < plan->bodies.n; k++) add_facts(plan->bodies.at[k], facts);
 }
 
+static void add_plan(const NstVariant *variant, NstSessionFacts *facts)
+{
+    facts->steps = variant->plan->steps.n;
+    facts->compile_ns = variant->plan->compile_ns;
+    add_facts(variant->plan, facts);
+    if (variant->exec) nst_exec_memory(variant->exec, &facts->run_states, &facts->arena_bytes);
+}
+
 void nst_session_facts(NstSession *session, NstSessionFacts *facts)
 {
+    NstHeldVariant held;
     if (!facts) return;
     *facts = (NstSessionFacts){0};
     if (!session) return;
-    const NstPlan *plan = session->variant->plan;
-    Variant *all[2] = {session->variant, atomic_load(&session->general)};
-    facts->steps = plan->steps.n;
-    facts->compile_ns = plan->compile_ns;
-    add_facts(plan, facts);
-    if (session->variant->exec) nst_exec_memory(session->variant->exec, &facts->run_states, &facts->arena_bytes);
-    for (int k = 0; k < 2; k++) {
-        if (!all[k]) continue;
-        facts->compiled += all[k]->compiled;
-        facts->from_cache += !all[k]->compiled;
+    facts->compiled = atomic_load(&session->n_compiled);
+    facts->from_cache = atomic_load(&session->n_from_cache);
+    if (!session->variant->plan->by_shape) {
+        add_plan(session->variant, facts);
+    } else if (nst_shapes_take_last(session, &held)) {
+        add_plan(held.variant, facts);
+        nst_shapes_give(session, &held);
     }
 }
 
@@ -470,26 +267,37 @@ static bool fits_declared(const NstSession *session, const NstPlan *plan, const 
     return true;
 }
 
-/* The variant for these inputs; the general one is made when it is first needed. */
-static NstStatus choose_variant(NstSession *session, const NstTensor *inputs, Variant **variant)
+/* The general variant, made when it is first needed. */
+static NstStatus get_general(NstSession *session, NstVariant **variant)
 {
-    *variant = session->variant;
-    if (session->options.n_shapes == 0 || fits_declared(session, session->variant->plan, inputs)) return NST_OK;
     *variant = atomic_load_explicit(&session->general, memory_order_acquire);
     if (*variant) return NST_OK;
     NstStatus status = NST_OK;
     nst_lock_take(session->lock);
     *variant = atomic_load(&session->general);
     if (!*variant) {
-        status = new_variant(session, false, variant);
+        status = nst_variant_new(session, NULL, 0, variant);
         if (status == NST_OK) atomic_store_explicit(&session->general, *variant, memory_order_release);
     }
     nst_lock_drop(session->lock);
     return status;
 }
 
+/* The variant for these inputs. */
+static NstStatus choose_variant(NstSession *session, const NstTensor *inputs, NstHeldVariant *held)
+{
+    *held = (NstHeldVariant){session->variant, NULL, false};
+    if (session->options.n_shapes != 0 && !fits_declared(session, session->variant->plan, inputs))
+        NST_TRY(get_general(session, &held->variant));
+    if (!held->variant->plan->by_shape) return NST_OK;
+    return nst_shapes_take(session, held->variant, inputs, held);
+}
+
+/* The times of the steps of one plan.  Where a session has plans for the shapes of runs, that of the first run it measures. */
 struct NstProfile {
-    const NstPlan *plan;
+    NstSession *session;
+    NstHeldVariant held;
+    const NstPlan *plan; /* NULL: none yet */
     uint64_t runs;
     uint64_t *ns, *operations; /* by step */
 };
@@ -537,7 +345,7 @@ static NstStatus check_forms(const NstPlan *plan, const NstTensor *inputs)
     return status;
 }
 
-static NstStatus interpret(NstSession *session, const Variant *variant, const NstTensor *inputs, NstTensor *outputs,
+static NstStatus interpret(NstSession *session, const NstVariant *variant, const NstTensor *inputs, NstTensor *outputs,
                            const int32_t *cancel)
 {
     const NstPlan *plan = variant->plan;
@@ -549,12 +357,20 @@ static NstStatus interpret(NstSession *session, const Variant *variant, const Ns
     const NstCompilerTable *table;
     NST_TRY(nst_engine_compiler(session->model->engine, &table));
     NstSessionOptions options = session->options;
-    if (variant != session->variant) options.n_shapes = 0; /* the general one */
+    if (variant == atomic_load(&session->general)) options.n_shapes = 0;
+    NstInputShape *shapes = NULL;
+    if (variant != session->variant && variant != atomic_load(&session->general)) { /* for these very shapes */
+        NST_TRY(nst_shapes_of(variant->plan, inputs, &shapes));
+        options.shapes = shapes;
+        options.n_shapes = plan->inputs.n;
+    }
     NstCompileRequest request = nst_model_request(session->model, &options, error, sizeof error);
     request.operators = session->operators;
     NstTensor *made = nst_alloc_should_fail() ? NULL : calloc((size_t)n + 1, sizeof *made);
-    if (!made) return nst_report(NST_E_NOMEM, "no memory for the outputs of a run");
-    NstStatus status = table->interpret(&request, inputs, plan->inputs.n, made, n);
+    NstStatus status = made ? NST_OK : nst_report(NST_E_NOMEM, "no memory for the outputs of a run");
+    if (status == NST_OK) status = table->interpret(&request, inputs, plan->inputs.n, made, n);
+    free(shapes);
+    if (!made) return status;
     if (status != NST_OK) nst_report(status, "%s", error);
     for (uint32_t k = 0; k < n && status == NST_OK; k++)
         status = give_output(&plan->outputs.at[k], &made[k], &outputs[k]);
@@ -566,14 +382,29 @@ static NstStatus interpret(NstSession *session, const Variant *variant, const Ns
     return status;
 }
 
-static NstStatus run_variant(NstSession *session, Variant *variant, const NstTensor *inputs, NstTensor *outputs,
-                             const bool *wanted, const NstRunOptions *options)
+/* Ties a profile without a plan to the one that runs; false if it is of another. */
+static bool profiles(NstProfile *profile, NstSession *session, const NstHeldVariant *held)
+{
+    if (!profile->plan && held->slot && profile->session == session) {
+        size_t n = (size_t)held->variant->plan->steps.n + 1;
+        profile->ns = nst_alloc_should_fail() ? NULL : calloc(2 * n, sizeof *profile->ns);
+        if (!profile->ns) return false;
+        profile->operations = profile->ns + n;
+        profile->plan = held->variant->plan;
+        profile->held = *held;
+        nst_shapes_again(held);
+    }
+    return profile->plan == held->variant->plan;
+}
+
+static NstStatus run_variant(NstSession *session, const NstHeldVariant *held, const NstTensor *inputs,
+                             NstTensor *outputs, const bool *wanted, const NstRunOptions *options)
 {
     char error[NST_ERROR_TEXT];
     if (session->options.interpret)
-        return interpret(session, variant, inputs, outputs, options ? options->cancel : NULL);
+        return interpret(session, held->variant, inputs, outputs, options ? options->cancel : NULL);
     NstProfile *profile = options ? options->profile : NULL;
-    if (profile && profile->plan != variant->plan) profile = NULL; /* of the other variant */
+    if (profile && !profiles(profile, session, held)) profile = NULL;
     NstExecRun run = {.inputs = inputs,
                       .outputs = outputs,
                       .wanted = wanted,
@@ -582,7 +413,7 @@ static NstStatus run_variant(NstSession *session, Variant *variant, const NstTen
                       .step_operations = profile ? profile->operations : NULL,
                       .error = error,
                       .error_bytes = sizeof error};
-    NstStatus status = nst_exec_run(variant->exec, &run);
+    NstStatus status = nst_exec_run(held->variant->exec, &run);
     if (status != NST_OK) return nst_report(status, "%s", error);
     if (profile) profile->runs++;
     return NST_OK;
@@ -598,11 +429,13 @@ static NstStatus run_ordered(NstSession *session, const NstNamedTensor *inputs, 
                              NstNamedTensor *outputs, uint32_t n_outputs, const NstRunOptions *options, Ports *p)
 {
     const NstPlan *plan = session->variant->plan;
-    Variant *variant;
+    NstHeldVariant held;
     NST_TRY(order_inputs(plan, inputs, n_inputs, p->inputs, p->given));
     NST_TRY(order_outputs(plan, outputs, n_outputs, p->outputs, p->wanted, p->place));
-    NST_TRY(choose_variant(session, p->inputs, &variant));
-    NST_TRY(run_variant(session, variant, p->inputs, p->outputs, p->wanted, options));
+    NST_TRY(choose_variant(session, p->inputs, &held));
+    NstStatus status = run_variant(session, &held, p->inputs, p->outputs, p->wanted, options);
+    nst_shapes_give(session, &held);
+    if (status != NST_OK) return status;
     for (uint32_t k = 0; k < n_outputs; k++) {
         outputs[k].tensor = p->outputs[p->place[k]];
         p->outputs[p->place[k]].owned = NULL;
@@ -655,13 +488,9 @@ NstStatus nst_profile_new(NstSession *session, NstProfile **profile)
     *profile = NULL;
     const NstPlan *plan = session->variant->plan;
     NstProfile *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
-    if (made) made->ns = nst_alloc_should_fail() ? NULL : calloc(2 * ((size_t)plan->steps.n + 1), sizeof *made->ns);
-    if (!made || !made->ns) {
-        nst_profile_free(made);
-        return nst_report(NST_E_NOMEM, "no memory for a profile");
-    }
-    made->operations = made->ns + plan->steps.n + 1;
-    made->plan = plan;
+    if (made && !plan->by_shape)
+        made->ns = nst_alloc_should_fail() ? NULL : calloc(2 * ((size_t)plan->steps.n + 1), sizeof *made->ns);
+    if (!made || (!made->ns && !plan->by_shape)) {
     *profile = made;
     return NST_OK;
 }
@@ -669,13 +498,14 @@ NstStatus nst_profile_new(NstSession *session, NstProfile **profile)
 void nst_profile_free(NstProfile *profile)
 {
     if (!profile) return;
+    nst_shapes_give(profile->session, &profile->held);
     free(profile->ns);
     free(profile);
 }
 
 uint32_t nst_profile_step_count(const NstProfile *profile)
 {
-    return profile ? profile->plan->steps.n : 0;
+    return profile && profile->plan ? profile->plan->steps.n : 0;
 }
 
 uint64_t nst_profile_runs(const NstProfile *profile)
@@ -687,8 +517,9 @@ NstStatus nst_profile_step(const NstProfile *profile, uint32_t index, NstProfile
 {
     if (!profile || !step) return nst_report(NST_E_INVALID, "nst_profile_step: NULL is given");
     const NstPlan *plan = profile->plan;
-    if (index >= plan->steps.n)
-        return nst_report(NST_E_NOT_FOUND, "step %u is asked for, there are %u", index, plan->steps.n);
+    if (index >= nst_profile_step_count(profile))
+        return nst_report(NST_E_NOT_FOUND, "step %u is asked for, there are %u", index,
+                          nst_profile_step_count(profile));
     static const char *const words[] = {"", "size", "check", "host", "if", "loop"};
     const NstPlanStep *from = &plan->steps.at[index];
     *step = (NstProfileStep){.name = words[from->kind],

@@ -45,8 +45,7 @@ static void check_alike(NstLower *c, int k, V condition, V a, V b)
              "output %d is a sequence or optional of another length in each branch: not supported", k);
     } else if (!is_parts(c, a) && rank(c, a) != rank(c, b)) {
         needs_value(c, condition);
-        fail(c, NST_E_UNSUPPORTED, "output %d has rank %d or %d: not supported%s", k, rank(c, a), rank(c, b),
-             c->import->options->n_inputs ? "" : "; where sizes decide, declare the shapes of the inputs");
+        fail(c, NST_E_UNSUPPORTED, "output %d has rank %d or %d: not supported", k, rank(c, a), rank(c, b));
     }
 }
 

@@ -1,6 +1,9 @@
 /* session.h: a model made ready to run, and its runs.
  *
- * A session has one compiled plan for all sizes of its open dims, and an exact one when shapes are declared.  Plans come
+ * A session has one compiled plan for all sizes of its open dims, and an exact one when shapes are declared.  Where open sizes
+ * decide about the model's structure (the rank of what a branch gives) no plan serves all of them: then the first run with a set
+ * of shapes gets an exact plan for it, which costs what compiling costs and is found in the caches from then on.  A session
+ * keeps the 8 plans it used last; calls are the same, but outputs are told as the model declares them.  Plans come
  * from the caches of the engine or are compiled; compiling loads libnestor-compiler from beside this library.  Memory
  * that LLVM cannot get while compiling ends the process; all else is a status. */
 #ifndef NESTOR_SESSION_H
@@ -55,7 +58,8 @@ NST_API NstStatus nst_session_new(NstModel *model, const NstSessionOptions *opti
 /* Ends a session that no run uses.  NULL is allowed. */
 NST_API void nst_session_free(NstSession *session);
 
-/* An input or output.  Sizes of axes that are open are -1, and symbol[axis] then says what they are ("n", "2*n + 1"). */
+/* An input or output.  Sizes of axes that are open are -1, and symbol[axis] then says what they are ("n", "2*n + 1").
+ * Outputs of a session with plans for the shapes of runs have rank -1 or dtype NST_DTYPE_NONE where the model does not say. */
 typedef struct NstPort {
     const char *name;
     NstDtype dtype;
@@ -81,7 +85,8 @@ typedef struct NstRunOptions {
 /* One run.  inputs: every input once, by name or (name NULL) by position.  outputs: those wanted, by name or position;
  * see NstTensor for whose memory they are in.  On failure no output has memory of the engine.
  * Errors: NST_E_NOT_FOUND for an unknown name; NST_E_INVALID, NST_E_TYPE, NST_E_SHAPE for tensors that do not fit;
- * NST_E_INDEX, NST_E_ASSERT, NST_E_CANCELLED, NST_E_NOMEM while running.
+ * NST_E_INDEX, NST_E_ASSERT, NST_E_CANCELLED, NST_E_NOMEM while running; the errors of nst_session_new where a plan is made for
+ * the shapes of the run, or for the first whose shapes are not the declared ones.
  * Threads: any number of runs of one session at once; results do not depend on it, nor on the number of threads. */
 NST_API NstStatus nst_session_run(NstSession *session, const NstNamedTensor *inputs, uint32_t n_inputs,
                                   NstNamedTensor *outputs, uint32_t n_outputs,
@@ -90,7 +95,7 @@ NST_API NstStatus nst_session_run(NstSession *session, const NstNamedTensor *inp
 /* Sets a cancel flag, from any thread or a signal handler. */
 NST_API void nst_cancel(int32_t *flag);
 
-/* Facts of the plan in use (the exact one if shapes were declared). */
+/* Facts of the plan in use (the exact one if shapes were declared, that of the last run if runs have plans of their own). */
 typedef struct NstSessionFacts {
     uint32_t kernels, steps;
     uint64_t code_bytes, constant_bytes;
@@ -102,7 +107,8 @@ typedef struct NstSessionFacts {
 } NstSessionFacts;
 NST_API void nst_session_facts(NstSession *session, NstSessionFacts *facts);
 
-/* Times of the steps of a session's plan.  Owns: the caller ends it with nst_profile_free, before the session.
+/* Times of the steps of a session's plan; where runs have plans of their own, of the plan of the first run that it measures, and
+ * there are no steps before.  Owns: the caller ends it with nst_profile_free, before the session.
  * Errors: NST_E_NOMEM. */
 NST_API NstStatus nst_profile_new(NstSession *session, NstProfile **profile) NST_MUST_CHECK;
 NST_API void nst_profile_free(NstProfile *profile);

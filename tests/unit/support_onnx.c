@@ -131,6 +131,15 @@ void onnx_tensor(OnnxModel *model, const char *name, int type, const int64_t *sh
     pb_message(&model->graph, 5, &t);
 }
 
+void onnx_attr_graph(NstText *attributes, const char *name, const OnnxModel *graph)
+{
+    NstText attribute = part(graph->arena);
+    pb_text(&attribute, 1, name);
+    pb_message(&attribute, 6, &graph->graph);
+    pb_int(&attribute, 20, 5);
+    pb_message(attributes, 5, &attribute);
+}
+
 void onnx_floats(OnnxModel *model, const char *name, const int64_t *shape, const float *value, size_t n)
 {
     onnx_tensor(model, name, 1, shape, value, n * sizeof *value);

@@ -31,6 +31,7 @@ void onnx_node(OnnxModel *model, const char *op, const char *name, const char *i
                const NstText *attributes);
 void onnx_attr_int(NstText *attributes, const char *name, int64_t value);
 void onnx_attr_ints(NstText *attributes, const char *name, int n, const int64_t *value);
+void onnx_attr_graph(NstText *attributes, const char *name, const OnnxModel *graph);
 void onnx_floats(OnnxModel *model, const char *name, const int64_t *shape, const float *value, size_t n);
 void onnx_ints(OnnxModel *model, const char *name, const int64_t *shape, const int64_t *value, size_t n);
 void onnx_tensor(OnnxModel *model, const char *name, int type, const int64_t *shape, const void *data, size_t bytes);

@@ -27,15 +27,6 @@ static NstText attributes(void)
     return t;
 }
 
-static void add_graph(NstText *to, const char *name, const OnnxModel *graph)
-{
-    NstText a = attributes();
-    pb_text(&a, 1, name);
-    pb_message(&a, 6, &graph->graph);
-    pb_int(&a, 20, 5);
-    pb_message(to, 5, &a);
-}
-
 static NstStatus import(const OnnxModel *m, NstImportOptions *options, NstGraph **graph)
 {
     NstText bytes = onnx_bytes(m);
@@ -83,7 +74,7 @@ static OnnxModel growing_loop(const char *body_op, const char *operands, const c
     onnx_node(&body, body_op, "add", operands, "s2", NULL);
     onnx_output(&body, "go", 9, scalar);
     onnx_output(&body, "s2", 1, scalar);
-    add_graph(&a, "body", &body);
+    onnx_attr_graph(&a, "body", &body);
     onnx_input(&m, "n", 7, scalar);
     onnx_input(&m, "x", 1, vector);
     onnx_output(&m, "y", 1, open_vector);
@@ -164,8 +155,8 @@ static OnnxModel branches(const char *other)
     onnx_node(&no, "Neg", "b", "x", "z", NULL);
     onnx_node(&no, "SequenceConstruct", "c", other, "t", NULL);
     onnx_output(&no, "t", 1, scalar);
-    add_graph(&a, "then_branch", &yes);
-    add_graph(&a, "else_branch", &no);
+    onnx_attr_graph(&a, "then_branch", &yes);
+    onnx_attr_graph(&a, "else_branch", &no);
     onnx_input(&m, "go", 9, scalar);
     onnx_input(&m, "x", 1, vector);
     onnx_output(&m, "y", 1, (int64_t[]){4, END});
