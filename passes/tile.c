@@ -8,7 +8,7 @@
 /* --- tiles over columns and rows ----------------------------------------------------------------------------- */
 
 typedef struct RowTile {
-    NstDim row, plane;
+    NstDim row, plane, asked;
     int rows, planes;
     bool border;
 } RowTile;
@@ -25,6 +25,7 @@ static void column_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
     NstTileAt tile = {.row = row->row,
                       .rows = row->rows,
                       .border = row->border,
+                      .asked = row->asked,
                       .vectors = t->s->vectors,
                       .plane = row->plane,
                       .planes = row->planes};
@@ -100,6 +101,7 @@ static void plane_tiles(NstTiler *t, NstBlock *block, const RowTile *row)
     NstAxis axis = nst_tiler_plane_axis(t);
     int64_t lo, hi, n = t->s->planes;
     planes_inside(t, &lo, &hi);
+    if (row->asked.i) hi = lo;
     NstDim zero = nst_tiler_const(t, 0), count = nst_tiler_const(t, (hi - lo) / n), at;
     RowTile several = *row;
     several.planes = t->s->planes;
@@ -184,11 +186,31 @@ static NstDim equals(NstTiler *t, NstDim dim, int64_t value)
     return nst_dim_max(t->dims, nst_tiler_const(t, 0), nst_dim_sub(t->dims, nst_tiler_const(t, 1), distance));
 }
 
-/* A tile at a place known at run time only: without conditions on its rows where it is inside, with them at a border. */
-static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile)
+/* How an extent known at run time is dealt to tiles: the first `larger` of n_tiles have q + 1 rows, the others q. */
+typedef struct Deal {
+    NstDim n_tiles, q, larger;
+    NstDim lo, hi; /* tiles of this thread; none: all */
+    int least;     /* tiles of fewer rows are asked for each row */
+    bool asks;     /* and tiles at the borders */
+} Deal;
+
+/* The tiles begin .. end - 1 that are this thread's. */
+static NstBlock *tile_loop(NstTiler *t, NstBlock *block, const Deal *d, NstDim begin, NstDim end, NstDim *it)
+{
+    if (d->lo.i) {
+        begin = nst_dim_max(t->dims, begin, d->lo);
+        end = nst_dim_min(t->dims, end, d->hi);
+    }
+    return nst_writer_loop(t->w, block, "it", begin, end, 1, NST_FOR_SERIAL, 0, it);
+}
+
+/* A tile at a place known at run time only: without conditions on its rows where it is inside; at a border with them, or left to
+ * asked_tiles. */
+static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile, const Deal *d)
 {
     NstExpr inside;
-    NstConditionSet open = t->open, set = nst_tiler_row_conditions(t, tile->row, tile->rows, &inside);
+    NstDim last = nst_dim_add_const(t->dims, tile->row, tile->rows - 1);
+    NstConditionSet open = t->open, set = nst_tiler_row_conditions(t, tile->row, last, &inside);
     if (!set) {
         in_row_tile(t, block, tile);
         return;
@@ -198,7 +220,39 @@ static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile)
     t->open = open & ~set;
     in_row_tile(t, &branch->u.branch.then, tile);
     t->open = open;
-    in_row_tile(t, &branch->u.branch.otherwise, tile);
+    if (!d->asks) in_row_tile(t, &branch->u.branch.otherwise, tile);
+}
+
+/* One copy of the tile for all that are at a border or have few rows. */
+static void asked_tiles(NstTiler *t, NstBlock *block, const Deal *d)
+{
+    NstDims *dims = t->dims;
+    NstExprs *exprs = t->w->module->exprs;
+    NstDim zero = nst_tiler_const(t, 0), it;
+    NstExpr inside;
+    block = tile_loop(t, block, d, zero, d->n_tiles, &it);
+    RowTile tile = {.rows = t->s->rows};
+    tile.row = nst_dim_add(dims, nst_dim_mul(dims, it, d->q), nst_dim_min(dims, it, d->larger));
+    NstDim one_more = nst_dim_max(dims, zero, nst_dim_sub(dims, d->larger, it));
+    tile.asked = nst_dim_add(dims, d->q, nst_dim_min(dims, nst_tiler_const(t, 1), one_more));
+    NstDim last = nst_dim_add_const(dims, nst_dim_add(dims, tile.row, tile.asked), -1);
+    (void)nst_tiler_row_conditions(t, tile.row, last, &inside);
+    NstExpr large =
+        nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, tile.asked), nst_expr_int(exprs, NST_I64, d->least));
+    NstStmt *branch =
+        nst_stmt_if(t->w->kernel, nst_expr_unary(exprs, NST_OP_NOT, nst_expr_binary(exprs, NST_OP_AND, large, inside)));
+    nst_block_add(t->w->kernel, block, branch);
+    in_row_tile(t, &branch->u.branch.then, &tile);
+}
+
+/* True if a row's conditions are asked for each step of the reduction, wherever a tile is not inside: then tiles can as well be
+ * asked which rows they have. */
+static bool asks_rows(NstTiler *t)
+{
+    uint32_t n = t->nest->n_reduce;
+    NstExpr inside;
+    NstDim zero = nst_tiler_const(t, 0);
+    return n > 0 && t->unroll[n - 1] && nst_tiler_row_conditions(t, zero, zero, &inside) != 0;
 }
 
 /* Row count known at run time: tiles of q or q + 1 rows, one copy of the tile for each possible count of rows. */
@@ -207,22 +261,25 @@ static void row_tiles_symbolic(NstTiler *t, NstBlock *block, NstDim extent, NstD
     NstDims *dims = t->dims;
     NstDim n_tiles = nst_dim_ceildiv(dims, extent, nst_tiler_const(t, t->s->rows));
     NstDim divisor = nst_dim_max(dims, n_tiles, nst_tiler_const(t, 1));
-    NstDim q = nst_dim_floordiv(dims, extent, divisor), larger = nst_dim_mod(dims, extent, divisor);
-    for (int rows = t->s->rows; rows >= 1; rows--) {
+    Deal d = {.n_tiles = n_tiles,
+              .q = nst_dim_floordiv(dims, extent, divisor),
+              .larger = nst_dim_mod(dims, extent, divisor),
+              .lo = lo,
+              .hi = hi,
+              .least = 1,
+              .asks = asks_rows(t)};
+    if (d.asks) d.least = t->s->rows / 2 + 1;
+    for (int rows = t->s->rows; rows >= d.least; rows--) {
         /* With q == rows these are tiles larger .. n_tiles - 1; with q + 1 == rows, 0 .. larger - 1. */
-        NstDim is_q = equals(t, q, rows), is_larger = equals(t, q, rows - 1), it;
-        NstDim begin = nst_dim_mul(dims, is_q, larger);
-        NstDim end = nst_dim_add(dims, nst_dim_mul(dims, is_q, n_tiles), nst_dim_mul(dims, is_larger, larger));
+        NstDim is_q = equals(t, d.q, rows), is_larger = equals(t, d.q, rows - 1), it;
+        NstDim begin = nst_dim_mul(dims, is_q, d.larger);
+        NstDim end = nst_dim_add(dims, nst_dim_mul(dims, is_q, n_tiles), nst_dim_mul(dims, is_larger, d.larger));
         RowTile tile = {.rows = rows};
-        NstDim skipped = begin;
-        if (lo.i) {
-            begin = nst_dim_max(dims, begin, lo);
-            end = nst_dim_min(dims, end, hi);
-        }
-        NstBlock *body = nst_writer_loop(t->w, block, "it", begin, end, 1, NST_FOR_SERIAL, 0, &it);
-        tile.row = nst_dim_add(dims, nst_dim_mul_const(dims, it, rows), skipped);
-        inner_or_border(t, body, &tile);
+        NstBlock *body = tile_loop(t, block, &d, begin, end, &it);
+        tile.row = nst_dim_add(dims, nst_dim_mul_const(dims, it, rows), begin);
+        inner_or_border(t, body, &tile, &d);
     }
+    if (d.asks) asked_tiles(t, block, &d);
 }
 
 static void row_tiles(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)

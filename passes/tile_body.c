@@ -95,6 +95,21 @@ static void split_by_block(NstTiler *t, NstBlock *block, NstExpr at_end, NstBloc
     parts[1] = &branch->u.branch.otherwise;
 }
 
+static NstBlock *open_if(NstTiler *t, NstBlock *block, NstExpr condition)
+{
+    NstStmt *branch = nst_stmt_if(t->w->kernel, condition);
+    nst_block_add(t->w->kernel, block, branch);
+    return &branch->u.branch.then;
+}
+
+/* Whether row i of the tile is one that it has. */
+static NstExpr is_row(NstTiler *t, const NstTileAt *tile, NstDim i)
+{
+    NstExprs *exprs = t->w->module->exprs;
+    NstDim after = nst_dim_add_const(t->dims, nst_dim_sub(t->dims, tile->asked, i), -1);
+    return nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, after), nst_expr_int(exprs, NST_I64, 0));
+}
+
 /* Sets the states to their identities, or, after the first k block, to the partial sums in the output. */
 static void start_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 {
@@ -104,6 +119,7 @@ static void start_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
+        if (p == 1 && tile->asked.i) rows = open_if(t, rows, is_row(t, tile, i));
         NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, p == 1 && tile->ragged);
         for (uint32_t k = 0; k < t->nest->n_states; k++) {
             NstExpr value = t->nest->state[k].identity;
@@ -125,11 +141,13 @@ static bool guards_columns(NstTiler *t)
     return nst_expr_uses_sym(t->w->module->exprs, t->nest->guard, nst_tiler_col_axis(t).var);
 }
 
-static NstBlock *open_if(NstTiler *t, NstBlock *block, NstExpr condition)
+/* What is still open for row i at the taps chosen. */
+static NstExpr guard_of(NstTiler *t, const NstTileAt *tile, NstDim i)
 {
-    NstStmt *branch = nst_stmt_if(t->w->kernel, condition);
-    nst_block_add(t->w->kernel, block, branch);
-    return &branch->u.branch.then;
+    NstExpr guard = nst_conditions_now(t->w, &t->guard, t->open, true);
+    if (!tile->asked.i) return guard;
+    NstExpr row = is_row(t, tile, i);
+    return guard.i ? nst_expr_binary(t->w->module->exprs, NST_OP_AND, guard, row) : row;
 }
 
 void nst_tiler_step(NstTiler *t, NstTilerLanes *open)
@@ -152,13 +170,12 @@ static void step_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
             nst_writer_bind(t->w, nst_tiler_row_axis(t).var, nst_dim_add_const(t->dims, tile->row, r));
         else
             rows = open_rows_between(t, block, tile, t->left_out, &i);
-        NstExpr guard = nst_conditions_now(t->w, &t->guard, t->open, true);
+        NstExpr guard = guard_of(t, tile, i);
         const NstExprNode *known = guard.i ? nst_expr(t->w->module->exprs, guard) : NULL;
         if (known && known->op == NST_OP_CONST && !known->imm.i) continue;
         if (guard.i && !guards_columns(t)) rows = open_if(t, rows, guard);
         NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, masked);
-        if (guard.i && guards_columns(t))
-            lanes.body = open_if(t, lanes.body, nst_conditions_now(t->w, &t->guard, t->open, true));
+        if (guard.i && guards_columns(t)) lanes.body = open_if(t, lanes.body, guard_of(t, tile, i));
         nst_tiler_step(t, &lanes);
     }
 }
@@ -193,7 +210,7 @@ bool nst_tiler_least_over_taps(NstTiler *t, NstDim *e)
     return true;
 }
 
-NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, NstExpr *inside)
+NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, NstDim last, NstExpr *inside)
 {
     NstExprs *exprs = t->w->module->exprs;
     NstConditionSet set = 0;
@@ -204,8 +221,7 @@ NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, Ns
         if (!nst_condition_in(t->open, k) || !nst_dim_uses(t->dims, e, x)) continue;
         if (!nst_tiler_least_over_taps(t, &e)) return 0;
         for (int at = 0; at < 2; at++) {
-            NstDim row = nst_dim_add_const(t->dims, first, at ? rows - 1 : 0);
-            NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, row));
+            NstDim place = nst_writer_dim(t->w, nst_dim_subst(t->dims, e, x, at ? last : first));
             NstExpr holds =
                 nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, place), nst_expr_int(exprs, NST_I64, 0));
             *inside = inside->i ? nst_expr_binary(exprs, NST_OP_AND, *inside, holds) : holds;
@@ -250,13 +266,14 @@ static void reduce_tap(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint
 {
     const NstConditionSet open = t->open, split = t->split;
     NstConditionSet set = 0;
-    if (!tile->border && t->s->row_axis >= 0 && depth < t->nest->n_reduce) set = decided_by_taps(t);
+    if (!tile->border && !tile->asked.i && t->s->row_axis >= 0 && depth < t->nest->n_reduce) set = decided_by_taps(t);
     for (size_t v = 0; v < sizeof rows_left_out / sizeof *rows_left_out && set; v++) {
         int first = rows_left_out[v].first, rows = tile->rows - first - rows_left_out[v].last;
         NstExpr inside = {0};
         if (rows < 1) continue;
+        NstDim from = nst_dim_add_const(t->dims, tile->row, first);
         t->open = set;
-        set = nst_tiler_row_conditions(t, nst_dim_add_const(t->dims, tile->row, first), rows, &inside);
+        set = nst_tiler_row_conditions(t, from, nst_dim_add_const(t->dims, from, rows - 1), &inside);
         t->open = open;
         if (!set) break;
         NstStmt *branch = nst_stmt_if(t->w->kernel, inside);
@@ -306,8 +323,8 @@ static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uin
     t->open = nst_conditions_tighten(t->w, &t->guard, open, axis.var, is_bound, t, &begin, &end);
     NstDim k;
     int64_t known;
-    bool written_out = (int)(t->nest->n_reduce - depth) <= t->s->taps && nst_dim_is_const(t->dims, begin, &known) &&
-                       nst_dim_is_const(t->dims, end, &known);
+    bool written_out = !tile->asked.i && (int)(t->nest->n_reduce - depth) <= t->s->taps &&
+                       nst_dim_is_const(t->dims, begin, &known) && nst_dim_is_const(t->dims, end, &known);
     block = nst_writer_loop(t->w, block, nst_dims_sym(t->dims, axis.var)->name, begin, end, 1,
                             written_out ? NST_FOR_UNROLL : NST_FOR_SERIAL, 0, &k);
     nst_writer_bind(t->w, axis.var, k);
@@ -327,6 +344,7 @@ static void finish_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
+        if (tile->asked.i) rows = open_if(t, rows, is_row(t, tile, i));
         NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, tile->ragged);
         bind_states(t, lanes.index);
         if (p == 0) {

@@ -38,7 +38,9 @@ typedef struct NstTileAt {
     NstDim plane; /* with planes: the first one */
     int planes;   /* of `rows` rows each, along the plane axis; 0: none, the plane axis is a loop outside */
     bool border;  /* row is a constant, taps are written out */
-    bool ragged;  /* the last vector may be partial: columns end at the axis's end */
+    NstDim
+        asked; /* the rows it has, known at run time: each of `rows` is asked whether it is one; none: it has them all */
+    bool ragged; /* the last vector may be partial: columns end at the axis's end */
 } NstTileAt;
 
 static inline NstDim nst_tiler_const(NstTiler *t, int64_t value)
@@ -78,9 +80,9 @@ typedef struct NstTilerLanes {
 /* Appends the tile: its states, their reduction and the stores. */
 void nst_tiler_write(NstTiler *t, NstBlock *block, const NstTileAt *tile);
 
-/* The open conditions on rows that a tile inside the borders keeps for all its rows and taps; *inside says at run time that it
- * does.  The empty set: there are none, or one cannot be said. */
-NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, int rows, NstExpr *inside);
+/* The open conditions on rows that a tile inside the borders keeps for all its rows, first to last, and taps; *inside says at run
+ * time that it does.  The empty set: there are none, or one cannot be said. */
+NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, NstDim last, NstExpr *inside);
 
 /* e at its least over the taps of reduction axes not bound yet: false if it cannot be said. */
 bool nst_tiler_least_over_taps(NstTiler *t, NstDim *e);
