@@ -422,9 +422,9 @@ NstStatus nst_import_ports(NstCtx *ctx, NstArena *arena, const void *bytes, size
     NST_TRY(import_inputs(&m, g));
     NstDeclaredOutput *made = NST_NEW_ARRAY(arena, NstDeclaredOutput, g->n_output);
     for (size_t k = 0; k < g->n_output; k++) NST_TRY(declared_output(&m, g->output[k], &made[k]));
-    nst_arena_free(m.scratch);
     *graph = m.graph;
     *output = made;
     *n_outputs = (uint32_t)g->n_output;
+    nst_arena_free(m.scratch);
     return NST_OK;
 }
