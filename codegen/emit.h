@@ -41,7 +41,8 @@ typedef struct NstScope {
     int64_t step;
     bool has_cursors; /* no loop inside: addresses that run with var get a cursor */
     const NstBlock *body;
-    bool is_sure;       /* runs at least once */
+    bool is_sure; /* runs at least once */
+    bool is_few;  /* the outermost loop, of a few iterations: what is known before it may as well be computed in it */
     uint8_t *unchanged; /* by NstBuf.i: 1: no iteration changes the buffer or stops; 2: one may; 0: not looked yet */
     int hoisted;        /* loads moved before it */
     int free_registers; /* for such loads, plus 1; 0: not counted yet */

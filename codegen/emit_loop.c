@@ -145,6 +145,18 @@ static void end_iteration(NstEmit *e, Frame *frame, const NstFor *loop, LLVMValu
     LLVMAddIncoming(var, &next, &frame->latch, 1);
 }
 
+/* Iterations of an outermost loop around others up to which values known before it are computed where they are first used in
+ * it: a kernel with code for many sizes of tiles keeps hundreds of them, and register allocation grows faster than their lives. */
+#define FEW_TRIPS 8
+
+static bool is_few(NstEmit *e, const NstFor *loop)
+{
+    NstDim trips = nst_dim_sub(e->dims, nst_emit_dim(e, loop->end), nst_emit_dim(e, loop->begin));
+    int64_t lo, hi;
+    nst_dim_bounds(e->dims, trips, &lo, &hi);
+    return e->scopes.n == 2 && hi <= FEW_TRIPS && nst_block_has_loop(&loop->body);
+}
+
 /* The value of the loop's variable at `counter` if it runs from end to begin where `backwards`, else from begin to end. */
 static LLVMValueRef turned(NstEmit *e, const NstFor *loop, LLVMValueRef counter, LLVMValueRef first, LLVMValueRef last,
                            LLVMValueRef backwards)
@@ -177,6 +189,7 @@ static void counted_loop(NstEmit *e, const NstFor *loop, NstSym var, NstDim begi
     scope->has_cursors = !nst_block_has_loop(&loop->body) && !backwards;
     scope->body = &loop->body;
     scope->is_sure = !guarded;
+    scope->is_few = is_few(e, loop);
     LLVMValueRef counter = LLVMBuildPhi(builder, e->llvm->i64, "");
     LLVMAddIncoming(counter, &first, &frame.before, 1);
     nst_emit_bind_value(e, var, backwards ? turned(e, loop, counter, first, last, backwards) : counter);

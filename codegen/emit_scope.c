@@ -73,10 +73,24 @@ static void leave_scope(NstEmit *e, LLVMBasicBlockRef here)
         LLVMPositionBuilderAtEnd(e->llvm->builder, here);
 }
 
-static LLVMValueRef find_known(NstScope *scope, uint64_t key)
+/* Where a value of a scope is computed: there, or in the outermost loop where that has few iterations, so that it does not
+ * live from the entry to its use. */
+static uint32_t place_of(const NstEmit *e, uint32_t level)
+{
+    return level == 0 && e->scopes.n > 1 && e->scopes.at[1]->is_few ? 1 : level;
+}
+
+static LLVMValueRef find_in(NstScope *scope, uint64_t key)
 {
     uint32_t k = nst_map_get(&scope->known, key, UINT32_MAX);
     return k == UINT32_MAX ? NULL : scope->values.at[k];
+}
+
+static LLVMValueRef find_known(NstEmit *e, uint32_t level, uint64_t key)
+{
+    LLVMValueRef value = find_in(e->scopes.at[level], key);
+    uint32_t place = place_of(e, level);
+    return value || place == level ? value : find_in(e->scopes.at[place], key);
 }
 
 static void add_known(NstEmit *e, NstScope *scope, uint64_t key, LLVMValueRef value)
@@ -239,14 +253,14 @@ LLVMValueRef nst_emit_size(NstEmit *e, NstDim dim)
         NstDim def = definition_of(e, node->sym);
         return def.i ? nst_emit_size(e, def) : nst_emit_binding(e, node->sym)->value;
     }
-    NstScope *scope = e->scopes.at[level];
     uint64_t key = key_of(KEY_SIZE, 0, dim);
-    LLVMValueRef value = find_known(scope, key);
+    LLVMValueRef value = find_known(e, level, key);
     if (value) return value;
-    LLVMBasicBlockRef here = enter_scope(e, level);
+    uint32_t place = place_of(e, level);
+    LLVMBasicBlockRef here = enter_scope(e, place);
     value = build_size(e, dim, level);
     leave_scope(e, here);
-    add_known(e, scope, key, value);
+    add_known(e, e->scopes.at[place], key, value);
     return value;
 }
 
@@ -310,22 +324,23 @@ LLVMValueRef nst_emit_lane_mask(NstEmit *e, NstDim count, uint32_t lanes)
     }
     uint32_t level = level_of(e, clamped);
     uint64_t key = key_of(KEY_MASK, lanes, clamped);
-    LLVMValueRef mask = find_known(e->scopes.at[level], key);
+    LLVMValueRef mask = find_known(e, level, key);
     if (mask) return mask;
     LLVMValueRef size = nst_emit_size(e, clamped);
-    LLVMBasicBlockRef here = enter_scope(e, level);
+    uint32_t place = place_of(e, level);
+    LLVMBasicBlockRef here = enter_scope(e, place);
     LLVMValueRef small = LLVMBuildTrunc(e->llvm->builder, size, element, "");
     LLVMValueRef spread = nst_llvm_splat(e->llvm, small, lanes);
     mask = LLVMBuildICmp(e->llvm->builder, LLVMIntULT, nst_llvm_iota(element, lanes), spread, "");
     leave_scope(e, here);
-    add_known(e, e->scopes.at[level], key, mask);
+    add_known(e, e->scopes.at[place], key, mask);
     return mask;
 }
 
 LLVMValueRef nst_emit_argument(NstEmit *e, size_t offset, LLVMTypeRef type)
 {
     uint64_t key = key_of(KEY_ARGUMENT, (uint32_t)offset, (NstDim){0});
-    LLVMValueRef value = find_known(e->scopes.at[0], key);
+    LLVMValueRef value = find_in(e->scopes.at[0], key);
     if (value) return value;
     /* At the very start of the function: the current block may be one that others do not come through. */
     LLVMBasicBlockRef here = LLVMGetInsertBlock(e->llvm->builder);
@@ -404,7 +419,8 @@ uint32_t nst_emit_hoist_loop(NstEmit *e, NstBuf buffer, NstDim at)
     if (e->options->bounds_checks) return 0;
     for (uint32_t level = e->scopes.n - 1; level > 0; level--) {
         NstScope *loop = e->scopes.at[level];
-        if (!loop->header || !loop->is_sure || level_of(e, at) >= level || !is_unchanged(e, loop, buffer)) break;
+        if (!loop->header || loop->is_few || !loop->is_sure || level_of(e, at) >= level) break;
+        if (!is_unchanged(e, loop, buffer)) break;
         found = level;
     }
     return found;
@@ -417,7 +433,7 @@ static uint64_t load_key(NstBuf buffer, NstDtype type, NstDim at)
 
 LLVMValueRef nst_emit_find_hoisted(NstEmit *e, uint32_t loop, NstBuf buffer, NstDtype type, NstDim at)
 {
-    return find_known(e->scopes.at[loop], load_key(buffer, type, at));
+    return find_in(e->scopes.at[loop], load_key(buffer, type, at));
 }
 
 LLVMBasicBlockRef nst_emit_enter_before(NstEmit *e, uint32_t loop)
@@ -448,7 +464,7 @@ static LLVMValueRef root_pointer(NstEmit *e, uint32_t root)
     if (root == e->kernel->n_args + 1) return nst_emit_argument(e, offsetof(NstKernelArgs, scratch), e->llvm->ptr);
     if (root == e->kernel->n_args + 2) return nst_emit_argument(e, offsetof(NstKernelArgs, shared), e->llvm->ptr);
     uint64_t key = key_of(KEY_POINTER, root, (NstDim){0});
-    LLVMValueRef value = find_known(e->scopes.at[0], key);
+    LLVMValueRef value = find_in(e->scopes.at[0], key);
     if (value) return value;
     LLVMValueRef buffers = nst_emit_argument(e, offsetof(NstKernelArgs, buffers), e->llvm->ptr);
     LLVMBasicBlockRef here = enter_scope(e, 0);
@@ -465,14 +481,15 @@ static LLVMValueRef hoisted_pointer(NstEmit *e, uint32_t root, NstDim bytes)
     int64_t constant;
     uint32_t level = level_of(e, bytes);
     uint64_t key = key_of(KEY_POINTER, root, bytes);
-    LLVMValueRef value = find_known(e->scopes.at[level], key);
+    LLVMValueRef value = find_known(e, level, key);
     if (value) return value;
+    uint32_t place = place_of(e, level);
     if (nst_dim_is_const(e->dims, bytes, &constant)) {
         LLVMValueRef start = root_pointer(e, root); /* the sum belongs where its users further out find it */
-        LLVMBasicBlockRef from = enter_scope(e, level);
+        LLVMBasicBlockRef from = enter_scope(e, place);
         value = nst_llvm_offset_const(e->llvm, start, constant);
         leave_scope(e, from);
-        add_known(e, e->scopes.at[level], key, value);
+        add_known(e, e->scopes.at[place], key, value);
         return value;
     }
     const NstDimNode *node = nst_dim_node(e->dims, bytes);
@@ -480,10 +497,10 @@ static LLVMValueRef hoisted_pointer(NstEmit *e, uint32_t root, NstDim bytes)
     if (node->op == NST_DIM_SUM) outer = outer_part(e, node, level);
     LLVMValueRef base = hoisted_pointer(e, root, outer);
     LLVMValueRef own = nst_emit_size(e, nst_dim_sub(e->dims, bytes, outer));
-    LLVMBasicBlockRef here = enter_scope(e, level);
+    LLVMBasicBlockRef here = enter_scope(e, place);
     value = nst_llvm_offset(e->llvm, base, own);
     leave_scope(e, here);
-    add_known(e, e->scopes.at[level], key, value);
+    add_known(e, e->scopes.at[place], key, value);
     return value;
 }
 

@@ -186,27 +186,19 @@ static NstDim equals(NstTiler *t, NstDim dim, int64_t value)
     return nst_dim_max(t->dims, nst_tiler_const(t, 0), nst_dim_sub(t->dims, nst_tiler_const(t, 1), distance));
 }
 
-/* How an extent known at run time is dealt to tiles: the first `larger` of n_tiles have q + 1 rows, the others q. */
-typedef struct Deal {
-    NstDim n_tiles, q, larger;
-    NstDim lo, hi; /* tiles of this thread; none: all */
-    int least;     /* tiles of fewer rows are asked for each row */
-    bool asks;     /* and tiles at the borders */
-} Deal;
-
 /* The tiles begin .. end - 1 that are this thread's. */
-static NstBlock *tile_loop(NstTiler *t, NstBlock *block, const Deal *d, NstDim begin, NstDim end, NstDim *it)
+static NstBlock *tile_loop(NstTiler *t, NstBlock *block, NstDim begin, NstDim end, NstDim *it)
 {
-    if (d->lo.i) {
-        begin = nst_dim_max(t->dims, begin, d->lo);
-        end = nst_dim_min(t->dims, end, d->hi);
+    if (t->deal.lo.i) {
+        begin = nst_dim_max(t->dims, begin, t->deal.lo);
+        end = nst_dim_min(t->dims, end, t->deal.hi);
     }
     return nst_writer_loop(t->w, block, "it", begin, end, 1, NST_FOR_SERIAL, 0, it);
 }
 
 /* A tile at a place known at run time only: without conditions on its rows where it is inside; at a border with them, or left to
  * asked_tiles. */
-static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile, const Deal *d)
+static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile)
 {
     NstExpr inside;
     NstDim last = nst_dim_add_const(t->dims, tile->row, tile->rows - 1);
@@ -220,17 +212,18 @@ static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile, c
     t->open = open & ~set;
     in_row_tile(t, &branch->u.branch.then, tile);
     t->open = open;
-    if (!d->asks) in_row_tile(t, &branch->u.branch.otherwise, tile);
+    if (!t->deal.asks) in_row_tile(t, &branch->u.branch.otherwise, tile);
 }
 
 /* One copy of the tile for all that are at a border or have few rows. */
-static void asked_tiles(NstTiler *t, NstBlock *block, const Deal *d)
+static void asked_tiles(NstTiler *t, NstBlock *block)
 {
+    const NstDeal *d = &t->deal;
     NstDims *dims = t->dims;
     NstExprs *exprs = t->w->module->exprs;
     NstDim zero = nst_tiler_const(t, 0), it;
     NstExpr inside;
-    block = tile_loop(t, block, d, zero, d->n_tiles, &it);
+    block = tile_loop(t, block, zero, d->n_tiles, &it);
     RowTile tile = {.rows = t->s->rows};
     tile.row = nst_dim_add(dims, nst_dim_mul(dims, it, d->q), nst_dim_min(dims, it, d->larger));
     NstDim one_more = nst_dim_max(dims, zero, nst_dim_sub(dims, d->larger, it));
@@ -255,31 +248,51 @@ static bool asks_rows(NstTiler *t)
     return n > 0 && t->unroll[n - 1] && nst_tiler_row_conditions(t, zero, zero, &inside) != 0;
 }
 
-/* Row count known at run time: tiles of q or q + 1 rows, one copy of the tile for each possible count of rows. */
-static void row_tiles_symbolic(NstTiler *t, NstBlock *block, NstDim extent, NstDim lo, NstDim hi)
+/* A value of 0 .. most under a name of its own: what is built on it stays short. */
+static NstDim named(NstTiler *t, NstBlock *block, const char *name, NstDim value, NstDim most)
+{
+    NstDim zero = nst_tiler_const(t, 0), end = nst_dim_add_const(t->dims, most, 1);
+    NstSym var = nst_kernel_index(t->w->kernel, name, zero, end);
+    NstExpr expr = nst_expr_index(t->w->module->exprs, value);
+    nst_block_add(t->w->kernel, block, nst_stmt_index(t->w->kernel, var, expr, zero, end, false));
+    return nst_dim_sym(t->dims, var);
+}
+
+/* How the rows are dealt out, where their number is known at run time only; said before all loops. */
+static void deal_rows(NstTiler *t, NstBlock *block)
 {
     NstDims *dims = t->dims;
-    NstDim n_tiles = nst_dim_ceildiv(dims, extent, nst_tiler_const(t, t->s->rows));
-    NstDim divisor = nst_dim_max(dims, n_tiles, nst_tiler_const(t, 1));
-    Deal d = {.n_tiles = n_tiles,
-              .q = nst_dim_floordiv(dims, extent, divisor),
-              .larger = nst_dim_mod(dims, extent, divisor),
-              .lo = lo,
-              .hi = hi,
-              .least = 1,
-              .asks = asks_rows(t)};
-    if (d.asks) d.least = t->s->rows / 2 + 1;
-    for (int rows = t->s->rows; rows >= d.least; rows--) {
+    NstDeal *d = &t->deal;
+    int64_t fixed;
+    if (t->s->row_axis < 0) return;
+    NstDim extent = nst_writer_dim(t->w, nst_tiler_row_axis(t).extent), rows = nst_tiler_const(t, t->s->rows);
+    if (nst_dim_is_const(dims, extent, &fixed)) return;
+    d->n_tiles = nst_dim_ceildiv(dims, extent, rows);
+    NstDim divisor = nst_dim_max(dims, d->n_tiles, nst_tiler_const(t, 1));
+    d->q = named(t, block, "q", nst_dim_floordiv(dims, extent, divisor), rows);
+    d->larger = named(t, block, "larger", nst_dim_mod(dims, extent, divisor), d->n_tiles);
+    d->asks = asks_rows(t);
+    d->least = d->asks ? t->s->rows / 2 + 1 : 1;
+    d->first = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, t->s->rows + 1);
+    for (int r = t->s->rows; r >= d->least; r--)
+        d->first[r] = named(t, block, "first", nst_dim_mul(dims, equals(t, d->q, r), d->larger), d->larger);
+}
+
+/* Tiles of q or q + 1 rows, one copy of the tile for each possible count of rows. */
+static void row_tiles_symbolic(NstTiler *t, NstBlock *block)
+{
+    NstDims *dims = t->dims;
+    const NstDeal *d = &t->deal;
+    for (int rows = t->s->rows; rows >= d->least; rows--) {
         /* With q == rows these are tiles larger .. n_tiles - 1; with q + 1 == rows, 0 .. larger - 1. */
-        NstDim is_q = equals(t, d.q, rows), is_larger = equals(t, d.q, rows - 1), it;
-        NstDim begin = nst_dim_mul(dims, is_q, d.larger);
-        NstDim end = nst_dim_add(dims, nst_dim_mul(dims, is_q, n_tiles), nst_dim_mul(dims, is_larger, d.larger));
+        NstDim is_q = equals(t, d->q, rows), is_larger = equals(t, d->q, rows - 1), it;
+        NstDim end = nst_dim_add(dims, nst_dim_mul(dims, is_q, d->n_tiles), nst_dim_mul(dims, is_larger, d->larger));
+        NstBlock *body = tile_loop(t, block, d->first[rows], end, &it);
         RowTile tile = {.rows = rows};
-        NstBlock *body = tile_loop(t, block, &d, begin, end, &it);
-        tile.row = nst_dim_add(dims, nst_dim_mul_const(dims, it, rows), begin);
-        inner_or_border(t, body, &tile, &d);
+        tile.row = nst_dim_add(dims, nst_dim_mul_const(dims, it, rows), d->first[rows]);
+        inner_or_border(t, body, &tile);
     }
-    if (d.asks) asked_tiles(t, block, &d);
+    if (d->asks) asked_tiles(t, block);
 }
 
 static void row_tiles(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
@@ -294,7 +307,9 @@ static void row_tiles(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
     if (nst_dim_is_const(t->dims, extent, &fixed)) {
         if (fixed > 0) row_tiles_fixed(t, block, fixed, lo, hi);
     } else {
-        row_tiles_symbolic(t, block, extent, lo, hi);
+        t->deal.lo = lo;
+        t->deal.hi = hi;
+        row_tiles_symbolic(t, block);
     }
 }
 
@@ -412,6 +427,7 @@ NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNes
     t.unroll = NST_NEW_ARRAY(w->kernel->arena, bool, nest->n_reduce);
     w->state = NST_NEW_ARRAY(w->kernel->arena, NstExpr, nest->n_states);
     find_taps(&t);
+    deal_rows(&t, block);
     outer_loops(&t, block);
     return NST_OK;
 }

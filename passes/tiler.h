@@ -12,6 +12,16 @@ typedef struct NstRowsLeftOut {
     int first, last;
 } NstRowsLeftOut;
 
+/* How rows whose number is known at run time are dealt to tiles: the first `larger` of n_tiles have q + 1 rows, the others q. */
+typedef struct NstDeal {
+    NstDim n_tiles, q, larger;
+    NstDim *
+        first; /* by the rows of a tile: rows before those that are dealt to such tiles, besides what their number says */
+    NstDim lo, hi; /* tiles of this thread; none: all */
+    int least;     /* tiles of fewer rows are asked for each row */
+    bool asks;     /* and tiles at the borders */
+} NstDeal;
+
 typedef struct NstTiler {
     NstCtx *ctx;
     NstWriter *w;
@@ -28,6 +38,7 @@ typedef struct NstTiler {
     bool *unroll;            /* by reduction axis: taps written out in border tiles */
     NstDim block;            /* index of the block of the first reduction axis inside k_outer; none = not blocked */
     NstExpr first, last;     /* conditions of the k-block loops: none = there are none */
+    NstDeal deal;
     NstBuf state[NST_TILER_MAX_STATES];
 } NstTiler;
 
