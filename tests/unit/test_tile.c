@@ -186,6 +186,32 @@ Test(tile, symbolic_convolution)
     }
 }
 
+/* A window over channels apart: the taps are what is innermost. */
+static const char depthwise_symbolic[] =
+    "kernel conv(h max 64, w max 64) in x: f32[h, w, 20], const in f: f32[3, 5, 20], in r: f32[h, floordiv(w + %d, "
+    "%d), "
+    "20], out y: f32[h, floordiv(w + %d, %d), 20] {\n"
+    "  for oy in 0..h {\n for ox in 0..floordiv(w + %d, %d) {\n for j in 0..20 {\n reg s: f32[]\n s[] = 0f32\n"
+    "   for ky in 0..3 {\n for kx in 0..5 {\n"
+    "    if (index(oy + ky - 1) >= 0i64 && index(oy + ky - 1) < index(h) && index(%d*ox + kx - 2) >= 0i64 && "
+    "index(%d*ox + kx - 2) < index(w)) {\n"
+    "     update s[] = fma(x[oy + ky - 1, %d*ox + kx - 2, j], f[ky, kx, j], s[]) merge a + b from 0f32\n"
+    "   } } }\n y[oy, ox, j] = s[] + r[oy, ox, j]\n } } }\n}\n";
+
+Test(tile, symbolic_windows_over_channels_apart)
+{
+    for (int stride = 1; stride <= 2; stride++) {
+        char text[2048];
+        snprintf(text, sizeof text, depthwise_symbolic, stride - 1, stride, stride - 1, stride, stride - 1, stride,
+                 stride, stride, stride);
+        for (int64_t w = 1; w < 45; w += w < 30 ? 1 : 5)
+            for (size_t t = 0; t < sizeof levels / sizeof *levels; t++) {
+                const int64_t size[2] = {1 + w % 3, w};
+                check_tiled(text, levels[t], true, NULL, size);
+            }
+    }
+}
+
 Test(tile, schedule_text_round_trips)
 {
     NstCtx ctx;
