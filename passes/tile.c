@@ -215,25 +215,22 @@ static void inner_or_border(NstTiler *t, NstBlock *block, const RowTile *tile)
     if (!t->deal.asks) in_row_tile(t, &branch->u.branch.otherwise, tile);
 }
 
-/* One copy of the tile for all that are at a border or have few rows. */
+/* One copy of the tile for all that are at a border or are what is left. */
 static void asked_tiles(NstTiler *t, NstBlock *block)
 {
-    const NstDeal *d = &t->deal;
     NstDims *dims = t->dims;
     NstExprs *exprs = t->w->module->exprs;
-    NstDim zero = nst_tiler_const(t, 0), it;
+    const NstDeal *d = &t->deal;
+    NstDim rows = nst_tiler_const(t, t->s->rows), it;
     NstExpr inside;
-    block = tile_loop(t, block, zero, d->n_tiles, &it);
-    RowTile tile = {.rows = t->s->rows};
-    tile.row = nst_dim_add(dims, nst_dim_mul(dims, it, d->q), nst_dim_min(dims, it, d->larger));
-    NstDim one_more = nst_dim_max(dims, zero, nst_dim_sub(dims, d->larger, it));
-    tile.asked = nst_dim_add(dims, d->q, nst_dim_min(dims, nst_tiler_const(t, 1), one_more));
-    NstDim last = nst_dim_add_const(dims, nst_dim_add(dims, tile.row, tile.asked), -1);
-    (void)nst_tiler_row_conditions(t, tile.row, last, &inside);
-    NstExpr large =
-        nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, tile.asked), nst_expr_int(exprs, NST_I64, d->least));
+    block = tile_loop(t, block, nst_tiler_const(t, 0), d->n_tiles, &it);
+    RowTile tile = {.rows = t->s->rows, .row = nst_dim_mul(dims, it, rows)};
+    NstDim extent = nst_writer_dim(t->w, nst_tiler_row_axis(t).extent);
+    tile.asked = nst_dim_min(dims, rows, nst_dim_sub(dims, extent, tile.row));
+    (void)nst_tiler_row_conditions(t, tile.row, nst_dim_add_const(dims, tile.row, tile.rows - 1), &inside);
+    NstExpr full = nst_expr_binary(exprs, NST_OP_LT, nst_expr_index(exprs, it), nst_expr_index(exprs, d->full));
     NstStmt *branch =
-        nst_stmt_if(t->w->kernel, nst_expr_unary(exprs, NST_OP_NOT, nst_expr_binary(exprs, NST_OP_AND, large, inside)));
+        nst_stmt_if(t->w->kernel, nst_expr_unary(exprs, NST_OP_NOT, nst_expr_binary(exprs, NST_OP_AND, full, inside)));
     nst_block_add(t->w->kernel, block, branch);
     in_row_tile(t, &branch->u.branch.then, &tile);
 }
@@ -258,41 +255,58 @@ static NstDim named(NstTiler *t, NstBlock *block, const char *name, NstDim value
     return nst_dim_sym(t->dims, var);
 }
 
+/* Rows of a tile from which on halves are no loss: two vectors of four rows keep FMAs busy (their latency times how many start
+ * a cycle). */
+enum { HALVED_ROWS = 8, HALVED_VECTORS = 2 };
+
 /* How the rows are dealt out, where their number is known at run time only; said before all loops. */
 static void deal_rows(NstTiler *t, NstBlock *block)
 {
     NstDims *dims = t->dims;
     NstDeal *d = &t->deal;
-    int64_t fixed;
+    int64_t fixed, rows = t->s->rows;
     if (t->s->row_axis < 0) return;
-    NstDim extent = nst_writer_dim(t->w, nst_tiler_row_axis(t).extent), rows = nst_tiler_const(t, t->s->rows);
+    NstDim extent = nst_writer_dim(t->w, nst_tiler_row_axis(t).extent), one = nst_tiler_const(t, 1);
     if (nst_dim_is_const(dims, extent, &fixed)) return;
-    d->n_tiles = nst_dim_ceildiv(dims, extent, rows);
-    NstDim divisor = nst_dim_max(dims, d->n_tiles, nst_tiler_const(t, 1));
-    d->q = named(t, block, "q", nst_dim_floordiv(dims, extent, divisor), rows);
-    d->larger = named(t, block, "larger", nst_dim_mod(dims, extent, divisor), d->n_tiles);
+    bool halves = rows >= HALVED_ROWS && t->s->vectors >= HALVED_VECTORS;
     d->asks = asks_rows(t);
-    d->least = d->asks ? t->s->rows / 2 + 1 : 1;
-    d->first = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, t->s->rows + 1);
-    for (int r = t->s->rows; r >= d->least; r--)
-        d->first[r] = named(t, block, "first", nst_dim_mul(dims, equals(t, d->q, r), d->larger), d->larger);
+    d->most = d->asks ? 0 : halves ? rows / 2 : rows - 1;
+    d->full = nst_dim_floordiv(dims, extent, nst_tiler_const(t, rows));
+    d->rest = nst_dim_mod(dims, extent, nst_tiler_const(t, rows));
+    d->start = nst_dim_sub(dims, extent, d->rest);
+    d->n_tiles = nst_dim_add(dims, d->full, nst_dim_min(dims, d->rest, one));
+    d->half = d->rest;
+    if (d->asks || !halves) return;
+    NstDim two = nst_dim_floordiv(dims, d->rest, nst_tiler_const(t, d->most + 1));
+    NstDim less = nst_dim_mul(dims, two, nst_dim_floordiv(dims, d->rest, nst_tiler_const(t, 2)));
+    d->half = named(t, block, "half", nst_dim_sub(dims, d->rest, less), nst_tiler_const(t, d->most));
+    d->n_tiles = nst_dim_add(dims, d->n_tiles, two);
 }
 
-/* Tiles of q or q + 1 rows, one copy of the tile for each possible count of rows. */
+/* Tiles of as many rows as the schedule says, then what is left: a copy of the tile for each count of rows. */
 static void row_tiles_symbolic(NstTiler *t, NstBlock *block)
 {
     NstDims *dims = t->dims;
     const NstDeal *d = &t->deal;
-    for (int rows = t->s->rows; rows >= d->least; rows--) {
-        /* With q == rows these are tiles larger .. n_tiles - 1; with q + 1 == rows, 0 .. larger - 1. */
-        NstDim is_q = equals(t, d->q, rows), is_larger = equals(t, d->q, rows - 1), it;
-        NstDim end = nst_dim_add(dims, nst_dim_mul(dims, is_q, d->n_tiles), nst_dim_mul(dims, is_larger, d->larger));
-        NstBlock *body = tile_loop(t, block, d->first[rows], end, &it);
-        RowTile tile = {.rows = rows};
-        tile.row = nst_dim_add(dims, nst_dim_mul_const(dims, it, rows), d->first[rows]);
-        inner_or_border(t, body, &tile);
-    }
+    NstDim it, one = nst_tiler_const(t, 1);
+    RowTile tile = {.rows = t->s->rows};
+    NstBlock *body = tile_loop(t, block, nst_tiler_const(t, 0), d->full, &it);
+    tile.row = nst_dim_mul_const(dims, it, tile.rows);
+    inner_or_border(t, body, &tile);
     if (d->asks) asked_tiles(t, block);
+    for (tile.rows = (int)d->most; tile.rows >= 1; tile.rows--) {
+        /* The first tile after the full ones has `half` rows, the second, if there is one, the rest. */
+        NstDim is_first = equals(t, d->half, tile.rows);
+        NstDim is_second = equals(t, nst_dim_sub(dims, d->rest, d->half), tile.rows);
+        NstDim after = nst_dim_sub(dims, one, is_first), begin = nst_dim_add(dims, d->full, after);
+        NstDim end = nst_dim_add(dims, begin, nst_dim_add(dims, is_first, is_second));
+        body = tile_loop(t, block, begin, end, &it);
+        NstDim row = nst_dim_add(dims, d->start, nst_dim_mul(dims, after, d->half));
+        NstDim tiles = nst_dim_mul_const(dims, nst_dim_sub(dims, it, begin), tile.rows);
+        tile.row =
+            named(t, body, "row", nst_dim_add(dims, row, tiles), nst_writer_dim(t->w, nst_tiler_row_axis(t).extent));
+        in_row_tile(t, body, &tile);
+    }
 }
 
 static void row_tiles(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
@@ -317,6 +331,7 @@ static void row_tiles(NstTiler *t, NstBlock *block, NstDim lo, NstDim hi)
 
 static NstDim row_tile_count(NstTiler *t)
 {
+    if (t->deal.full.i) return t->deal.n_tiles;
     NstDim extent = nst_writer_dim(t->w, nst_tiler_row_axis(t).extent);
     return nst_dim_ceildiv(t->dims, extent, nst_tiler_const(t, t->s->rows));
 }

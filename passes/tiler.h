@@ -12,14 +12,15 @@ typedef struct NstRowsLeftOut {
     int first, last;
 } NstRowsLeftOut;
 
-/* How rows whose number is known at run time are dealt to tiles: the first `larger` of n_tiles have q + 1 rows, the others q. */
+/* How rows whose number is known at run time are dealt to tiles: `full` ones of as many rows as the schedule says, then the rest,
+ * in one tile or in two halves. */
 typedef struct NstDeal {
-    NstDim n_tiles, q, larger;
-    NstDim *
-        first; /* by the rows of a tile: rows before those that are dealt to such tiles, besides what their number says */
+    NstDim full, n_tiles;
+    NstDim rest, start; /* rows left and where they start */
+    NstDim half;        /* rows of the first tile of them, at most `most` */
+    int64_t most;
     NstDim lo, hi; /* tiles of this thread; none: all */
-    int least;     /* tiles of fewer rows are asked for each row */
-    bool asks;     /* and tiles at the borders */
+    bool asks;     /* the rest and tiles at borders are asked for each row */
 } NstDeal;
 
 typedef struct NstTiler {
