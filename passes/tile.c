@@ -283,6 +283,22 @@ static void deal_rows(NstTiler *t, NstBlock *block)
     d->n_tiles = nst_dim_add(dims, d->n_tiles, two);
 }
 
+/* Steps of a reduction inside a tap from which on it costs little to ask at each tap whether the tile is inside: two comparisons,
+ * where a step takes some four cycles or more. */
+enum { STEPS_INSIDE_TAP = 16 };
+
+/* True if tiles at a border need no copy of their own: what they ask at each tap is little beside what follows. */
+static bool asks_taps(NstTiler *t)
+{
+    int64_t steps = 1, extent;
+    uint32_t k = t->nest->n_reduce;
+    for (; k > 0 && !t->unroll[k - 1]; k--) {
+        if (!nst_dim_is_const(t->dims, nst_writer_dim(t->w, t->nest->reduce[k - 1].extent), &extent)) return false;
+        steps *= extent;
+    }
+    return k > 0 && steps >= STEPS_INSIDE_TAP && (int)k > t->s->k_outer;
+}
+
 /* Tiles of as many rows as the schedule says, then what is left: a copy of the tile for each count of rows. */
 static void row_tiles_symbolic(NstTiler *t, NstBlock *block)
 {
@@ -292,7 +308,10 @@ static void row_tiles_symbolic(NstTiler *t, NstBlock *block)
     RowTile tile = {.rows = t->s->rows};
     NstBlock *body = tile_loop(t, block, nst_tiler_const(t, 0), d->full, &it);
     tile.row = nst_dim_mul_const(dims, it, tile.rows);
-    inner_or_border(t, body, &tile);
+    if (asks_taps(t))
+        in_row_tile(t, body, &tile);
+    else
+        inner_or_border(t, body, &tile);
     if (d->asks) asked_tiles(t, block);
     for (tile.rows = (int)d->most; tile.rows >= 1; tile.rows--) {
         /* The first tile after the full ones has `half` rows, the second, if there is one, the rest. */

@@ -51,7 +51,7 @@ typedef struct NstTileAt {
     int planes;   /* of `rows` rows each, along the plane axis; 0: none, the plane axis is a loop outside */
     bool border;  /* row is a constant, taps are written out */
     NstDim
-        asked; /* the rows it has, known at run time: each of `rows` is asked whether it is one; none: it has them all */
+        asked; /* the rows it has where that is known at run time only: each of `rows` is asked; none: it has them all */
     bool ragged; /* the last vector may be partial: columns end at the axis's end */
 } NstTileAt;
 
