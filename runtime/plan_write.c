@@ -245,7 +245,7 @@ static void put_constants(Writer *w, Blobs *blobs)
         NstPlanConstState state = const_state(constant, used[k]);
         put_8(w, (uint64_t)constant->dtype);
         put_8(w, (uint64_t)state);
-        put_8(w, constant->packed);
+        put_8(w, constant->packed && used[k]); /* what only made others is not made again */
         put_64(w, used[k] ? constant->bytes : 0);
         uint64_t at = state == NST_PLAN_CONST_MODEL ? constant->model_offset : 0;
         if (state == NST_PLAN_CONST_HERE) at = add_blob(blobs, constant->data, constant->bytes);
