@@ -4,7 +4,7 @@
 
 #include "runtime/plan_io.h"
 
-#define NST_PLAN_MAGIC 0x35304e4c5054534eull /* "NSTPLN05" */
+#define NST_PLAN_MAGIC 0x36304e4c5054534eull /* "NSTPLN06" */
 #define NST_PLAN_ALIGN 64                    /* bytes: of code and constants */
 
 typedef enum NstPlanConstState {
