@@ -487,10 +487,18 @@ NstStatus nst_profile_new(NstSession *session, NstProfile **profile)
     if (!session || !profile) return nst_report(NST_E_INVALID, "nst_profile_new: NULL is given");
     *profile = NULL;
     const NstPlan *plan = session->variant->plan;
+    size_t n = (size_t)plan->steps.n + 1;
     NstProfile *made = nst_alloc_should_fail() ? NULL : calloc(1, sizeof *made);
-    if (made && !plan->by_shape)
-        made->ns = nst_alloc_should_fail() ? NULL : calloc(2 * ((size_t)plan->steps.n + 1), sizeof *made->ns);
+    if (made && !plan->by_shape) made->ns = nst_alloc_should_fail() ? NULL : calloc(2 * n, sizeof *made->ns);
     if (!made || (!made->ns && !plan->by_shape)) {
+        nst_profile_free(made);
+        return nst_report(NST_E_NOMEM, "no memory for a profile");
+    }
+    made->session = session;
+    if (made->ns) {
+        made->operations = made->ns + n;
+        made->plan = plan;
+    }
     *profile = made;
     return NST_OK;
 }
