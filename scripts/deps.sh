@@ -22,7 +22,10 @@ done
 missing=
 for package in $wanted; do
     state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$state" = installed ] || missing="$missing $package"
+    [ "$state" = installed ] && continue
+    # npm may have come with a Node.js of another source, which Debian's package refuses to stand beside.
+    [ "$package" = npm ] && command -v npm >/dev/null && continue
+    missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
