@@ -215,6 +215,17 @@ static bool may_keep_partial_sums(const Choice *c)
     return buffer->dtype == c->nest->state[0].dtype;
 }
 
+/* Rows that pass by a block of columns: those of all row axes. */
+static int64_t all_rows(const Choice *c)
+{
+    int64_t rows = 1;
+    bool fixed;
+    for (uint32_t r = 0; r < c->c->n_rows; r++)
+        if (c->c->rows[r] >= c->n_common)
+            rows *= extent_or(c->module->dims, c->nest->axis[c->c->rows[r]].extent, TYPICAL_EXTENT, &fixed);
+    return rows;
+}
+
 static void choose_blocks(Choice *c)
 {
     NstTileSchedule *s = c->s;
@@ -222,8 +233,7 @@ static void choose_blocks(Choice *c)
     int64_t width = nst_tile_width(s), bytes = nst_dtype_info(vector_type(c))->bytes;
     int64_t budget = c->module->target->l2_bytes / L2_SHARE, depth = c->k;
     bool fixed;
-    if (!c->c || c->m <= s->rows) return;
-    /* Further row axes inside the blocks count as rows: whoever passes by reuses the block. */
+    if (!c->c || all_rows(c) <= s->rows) return;
     if (c->k * width * bytes > budget && may_keep_partial_sums(c)) {
         int64_t outer = extent_or(dims, c->nest->reduce[0].extent, TYPICAL_EXTENT, &fixed);
         if (c->nest->n_reduce > 1 && fixed && outer <= 16) {
