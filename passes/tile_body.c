@@ -210,8 +210,8 @@ static void prefetch_ahead(NstTiler *t, NstBlock *block, const NstTileAt *tile, 
         for (uint32_t d = 0; d < read.load->n_index; d++)
             index[d] = nst_writer_dim(t->w, nst_dim_subst(t->dims, read.load->index[d], innermost, ahead));
         nst_block_add(t->w->kernel, block,
-                      nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, t->s->packed), index,
-                                        read.load->n_index, 1, false));
+                      nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, t->s->packed), index, read.load->n_index,
+                                        1, false));
     }
 }
 
