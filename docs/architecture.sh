@@ -24,6 +24,7 @@ Written by docs/architecture.sh; the example is docs/architecture.nsg: a product
 | step | where | in | out |
 | --- | --- | --- | --- |
 | import | frontend/ | bytes of an ONNX model | a graph of the 28 primitives (ir/prim.def); no operator name goes further |
+| rows | passes/moments.c, reciprocal.c | the graph | the same with other roundings; off under strict |
 | to nests | passes/to_nests.c | the graph | one nest a primitive; views are index maps, not nests |
 | fuse | passes/fuse*.c | nests | groups of nests, each to be one kernel, with the reason why the next is another |
 | ahead | passes/ahead.c | groups | those that read constants alone stand before the run |

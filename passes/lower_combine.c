@@ -23,6 +23,13 @@ static NstExpr step_with(NstReading *reading, const NstNode *node, NstExpr step,
     return nst_expr_subst_args(lower->exprs, step, with, n_states + node->n_in);
 }
 
+/* Lanes of a nest whose innermost reduced index that is: an axis of one element is none, and all goes to the first lane. */
+static uint32_t lanes_of(NstLowering *lower, const NstNest *nest, int lanes, NstDim innermost)
+{
+    bool has_axis = nest->n_reduce && nst_dim_uses(lower->dims, innermost, nest->reduce[nest->n_reduce - 1].var);
+    return has_axis ? (uint32_t)lanes : 1;
+}
+
 void nst_lower_reduce(NstLowering *lower, const NstNode *node)
 {
     const NstType *in = nst_value_type(lower->graph, node->in[0]), *out = nst_value_type(lower->graph, node->out[0]);
@@ -30,7 +37,7 @@ void nst_lower_reduce(NstLowering *lower, const NstNode *node)
     NstNest *nest = reading.nest;
     reading.skip_padding = node->attr.reduce.skip_padding;
     bool reduced[NST_MAX_RANK] = {false};
-    NstDim index[NST_MAX_RANK], to[NST_MAX_RANK];
+    NstDim index[NST_MAX_RANK] = {{0}}, to[NST_MAX_RANK];
     int at = 0;
     for (int k = 0; k < node->attr.reduce.n_axes; k++) reduced[node->attr.reduce.axes[k]] = true;
     nest->reduce = NST_NEW_ARRAY(lower->arena, NstAxis, in->rank);
@@ -44,7 +51,7 @@ void nst_lower_reduce(NstLowering *lower, const NstNode *node)
         }
     }
     NST_ASSERT(at == out->rank);
-    nest->lanes = (uint32_t)node->attr.reduce.lanes;
+    nest->lanes = lanes_of(lower, nest, node->attr.reduce.lanes, index[in->rank ? in->rank - 1 : 0]);
     add_states(lower, nest, &node->attr.reduce.combine);
     for (uint32_t k = 0; k < nest->n_states; k++) {
         nest->state[k].step = step_with(&reading, node, node->attr.reduce.combine.step[k], nest->n_states, NULL, index);
@@ -159,7 +166,8 @@ void nst_lower_contract(NstLowering *lower, const NstNode *node)
         last = operand_value(&reading, node, j, index);
         if (j + 1 < a->contract.n_operands) product = nst_expr_binary(exprs, NST_OP_MUL, product, last);
     }
-    nest->lanes = (uint32_t)a->contract.lanes;
+    if (a->contract.n_sum)
+        nest->lanes = lanes_of(lower, nest, a->contract.lanes, index[a->contract.sum[a->contract.n_sum - 1]]);
     nest->n_states = 1;
     nest->state = NST_NEW_ARRAY(lower->arena, NstState, 1);
     nest->state[0].dtype = type;

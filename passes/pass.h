@@ -34,16 +34,24 @@ typedef struct NstPassOptions {
 /* True if the options let the pass run; NULL options: all on. */
 bool nst_pass_on(const NstPassOptions *options, NstPass pass);
 
-/* The nests of a graph, grouped and fused [module in arena; shares the graph's dims, exprs and origins, which must
- * live as long].  Inputs, constants and results of the graph are the module's buffers of those roles.
+/* The nests of a graph, which the passes on graphs change first, grouped and fused [module in arena; shares the graph's
+ * dims, exprs and origins, which must live as long].  Inputs, constants and results of the graph are the module's buffers of those roles.
  * Errors: NST_E_UNSUPPORTED naming a primitive that has no nest form. */
 NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
                           const NstPassOptions *options, NstModule **module) NST_MUST_CHECK;
 
+/* The passes on graphs that the options let run: those that change roundings, which no size may decide about; the rest keeps
+ * bits, whatever sizes let be fused. */
+NstStatus nst_optimise_graph(NstCtx *ctx, NstGraph *graph, const NstPassOptions *options) NST_MUST_CHECK;
 /* The passes on nests that the options let run, over the groups of a module. */
 NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOptions *options) NST_MUST_CHECK;
 /* The passes on one kernel, once it has its loops; all but "canon", which takes all kernels together. */
 NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptions *options) NST_MUST_CHECK;
+
+/* Sums and sums of squared distances of rows in one pass; approximate (moments.c states the tolerance). */
+NstStatus nst_pass_moments(NstCtx *ctx, NstGraph *graph) NST_MUST_CHECK;
+/* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
+void nst_pass_reciprocal(NstGraph *graph);
 
 /* One nest a primitive, views as index maps, one group a nest: the first step of nst_lower_graph. */
 NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
@@ -58,11 +66,6 @@ NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
 /* Small products that read the same operand become one kernel (fuse_siblings.c). */
 NstStatus nst_pass_siblings(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
-
-/* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
-void nst_pass_reciprocal(NstModule *module);
-/* Sums and sums of squared distances of rows in one pass; approximate (moments.c states the tolerance). */
-void nst_pass_moments(NstModule *module);
 
 /* A group's kernel: ARG k + 1 is module buffer arg[k], parameter k is size[k].  A group that is a step has none. */
 typedef struct NstScheduled {

@@ -36,9 +36,7 @@ NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOption
         for (int b = 0; step && b < 2; b++)
             if (step->body[b]) NST_TRY(nst_optimise_nests(ctx, step->body[b], options));
     }
-    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(module);
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
-    if (nst_pass_on(options, NST_PASS_MOMENTS)) nst_pass_moments(module);
     if (nst_pass_on(options, NST_PASS_AHEAD)) nst_pass_ahead(module);
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
     if (nst_pass_on(options, NST_PASS_SIBLINGS)) NST_TRY(nst_pass_siblings(ctx, module));
@@ -52,9 +50,17 @@ NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptio
     return NST_OK;
 }
 
+NstStatus nst_optimise_graph(NstCtx *ctx, NstGraph *graph, const NstPassOptions *options)
+{
+    if (nst_pass_on(options, NST_PASS_MOMENTS)) NST_TRY(nst_pass_moments(ctx, graph));
+    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(graph);
+    return NST_OK;
+}
+
 NstStatus nst_lower_graph(NstCtx *ctx, NstArena *arena, NstGraph *graph, const NstTarget *target,
                           const NstPassOptions *options, NstModule **result)
 {
+    NST_TRY(nst_optimise_graph(ctx, graph, options));
     NstModule *module = *result = nst_module_new(arena, graph, target, options && options->strict);
     NST_TRY(nst_to_nests(ctx, module));
     return nst_optimise_nests(ctx, module, options);

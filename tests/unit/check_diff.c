@@ -28,7 +28,7 @@ typedef struct Variant {
     int canon;        /* as in ModuleCase */
 } Variant;
 
-#define ALL_OFF (~UINT64_C(0) << (NST_PASS_TO_NESTS + 1))
+#define ALL_OFF (~(UINT64_C(1) << NST_PASS_TO_NESTS))
 
 static const Variant variants[] = {
     {"plain nests, interpreted", NST_TARGET_AVX512, ALL_OFF, 0, 1, false, 0},
@@ -211,7 +211,9 @@ Test(diff, amx, .timeout = 800)
 
 Test(diff, each_pass_off, .timeout = 800)
 {
-    for (int pass = NST_PASS_TO_NESTS + 1; pass < NST_PASS_COUNT; pass++) {
+    for (int pass = 0; pass < NST_PASS_COUNT; pass++) {
+        if (pass == NST_PASS_TO_NESTS || !nst_pass_info((NstPass)pass)->exact)
+            continue; /* strict, so that none else runs */
         char name[80];
         snprintf(name, sizeof name, "without %s, interpreted", nst_pass_info((NstPass)pass)->name);
         Variant variant = {name, NST_TARGET_AVX512, UINT64_C(1) << pass, 0, 1, false, 0};

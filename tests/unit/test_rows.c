@@ -61,6 +61,11 @@ static const SizedCase cases[] = {
      "  %s = reduce \"a + b\" axes [2] keep lanes 16 %p : f32[40, m, 1]\n"
      "  %y = map \"a - b\" %p, %s : f32[40, m, n]\n  return y = %y\n}\n",
      {"n=33 m=70", "n=1 m=7"}},
+    /* the axis whose lanes they are has one element */
+    {"graph t(x: f32[n, 40, 1], w: f32[n, 1]) {\n  %s = reduce \"a + b\" axes [1, 2] lanes 16 %x : f32[n]\n"
+     "  %t = reduce \"a + b\" axes [1] keep lanes 64 %w : f32[n, 1]\n"
+     "  %y = contract \"ik,jk->ij\" lanes 16 %w, %t : f32[n, n]\n  return s = %s, t = %t, y = %y\n}\n",
+     {"n=37", "n=1"}},
     /* any order: as memory lies */
     {"graph t(x: f32[n, m, 5]) {\n  %p = permute [2, 0, 1] %x : f32[5, n, m]\n"
      "  %s = reduce \"max(a, b)\" axes [0, 1, 2] %p : f32[]\n  %t = reduce \"min(a, b)\" axes [0, 2] %p : f32[n]\n"
