@@ -1,6 +1,7 @@
 /* timing.c: the interleaved timer and its team of threads. */
 #include "bench/timing.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -114,36 +115,61 @@ static int calibrate(const NstBenchCase *c, double sample_ns)
     return calls > 1e8 ? 100000000 : (int)calls + 1;
 }
 
+/* Room for one round more, and for the scratch behind all. */
+static NstStatus make_room(NstCtx *ctx, NstBench *bench)
+{
+    if (bench->n_rounds < bench->room) return NST_OK;
+    int room = bench->room ? 2 * bench->room : 256;
+    double *samples = realloc(bench->samples, (size_t)room * ((size_t)bench->n_cases + 1) * sizeof *samples);
+    NST_CHECK(ctx, samples, NST_E_NOMEM, "no memory for %d rounds of %d cases", room, bench->n_cases);
+    bench->samples = samples;
+    bench->room = room;
+    return NST_OK;
+}
+
+/* One sample of each case. */
+static void time_round(NstBench *bench)
+{
+    double *samples = bench->samples + (size_t)bench->n_rounds++ * (size_t)bench->n_cases;
+    for (int i = 0; i < bench->n_cases; i++) {
+        const NstBenchCase *c = &bench->cases[i];
+        for (int w = 0; w < bench->limits.warm_calls; w++) c->run(c->arg);
+        samples[i] =
+            bench->by_processor[i] ? processor_time_of_calls(c, bench->calls[i]) : time_calls(c, bench->calls[i]);
+    }
+}
+
+/* At least and at most so many rounds, between them as many as fit the seconds. */
+static NstStatus time_rounds(NstCtx *ctx, NstBench *bench, int least, int most, double seconds)
+{
+    int64_t end = nst_os_now_ns() + (int64_t)(seconds * 1e9);
+    for (int k = 0; k < most && (k < least || nst_os_now_ns() < end); k++) {
+        NST_TRY(make_room(ctx, bench));
+        time_round(bench);
+    }
+    summarise(bench);
+    return NST_OK;
+}
+
 NstStatus nst_bench_run(NstCtx *ctx, const NstBenchCase *cases, int n, NstBenchLimits limits, NstBench *bench)
 {
-    *bench = (NstBench){.n_cases = 0};
+    *bench = (NstBench){.limits = limits};
     NST_CHECK(ctx, n >= 1 && n <= NST_BENCH_MAX_CASES, NST_E_INVALID, "%d cases given, 1 to %d are allowed", n,
               NST_BENCH_MAX_CASES);
     NST_CHECK(ctx, limits.min_rounds >= 1 && limits.min_rounds <= limits.max_rounds, NST_E_INVALID,
               "%d to %d rounds given, at least 1 and in this order are allowed", limits.min_rounds, limits.max_rounds);
-    bench->samples = calloc((size_t)limits.max_rounds * ((size_t)n + 1), sizeof *bench->samples);
-    NST_CHECK(ctx, bench->samples, NST_E_NOMEM, "no memory for %d rounds of %d cases", limits.max_rounds, n);
     bench->n_cases = n;
     memcpy(bench->cases, cases, (size_t)n * sizeof *cases);
-    int calls[NST_BENCH_MAX_CASES];
-    for (int i = 0; i < n; i++) calls[i] = calibrate(&cases[i], limits.sample_ns);
-    bool by_processor[NST_BENCH_MAX_CASES];
+    for (int i = 0; i < n; i++) bench->calls[i] = calibrate(&cases[i], limits.sample_ns);
     for (int i = 0; i < n; i++)
-        by_processor[i] = limits.processor_time && calls[i] == 1 && time_calls(&cases[i], 1) > LONG_CALL_NS;
-    int64_t end = nst_os_now_ns() + (int64_t)(limits.seconds * 1e9);
-    int round = 0;
-    while (round < limits.max_rounds && (round < limits.min_rounds || nst_os_now_ns() < end)) {
-        double *samples = bench->samples + (size_t)round * (size_t)n;
-        for (int i = 0; i < n; i++) {
-            for (int w = 0; w < limits.warm_calls; w++) cases[i].run(cases[i].arg);
-            samples[i] =
-                by_processor[i] ? processor_time_of_calls(&cases[i], calls[i]) : time_calls(&cases[i], calls[i]);
-        }
-        round++;
-    }
-    bench->n_rounds = round;
-    summarise(bench);
-    return NST_OK;
+        bench->by_processor[i] =
+            limits.processor_time && bench->calls[i] == 1 && time_calls(&cases[i], 1) > LONG_CALL_NS;
+    return time_rounds(ctx, bench, limits.min_rounds, limits.max_rounds, limits.seconds);
+}
+
+NstStatus nst_bench_extend(NstCtx *ctx, NstBench *bench, double seconds)
+{
+    return time_rounds(ctx, bench, 1, INT_MAX, seconds);
 }
 
 void nst_bench_dispose(NstBench *bench)

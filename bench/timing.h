@@ -1,7 +1,8 @@
 /* timing.h: times alternatives of one piece of work against each other on a machine that others disturb.
  *
  * All cases run in turn, round after round, so that a disturbance hits them alike; per case the best, median
- * and 99th percentile are kept, and ratios are formed within a round. */
+ * and 99th percentile are kept, and ratios are formed within a round.  Rounds can be added later: a machine that is seldom
+ * quiet may need many, and all cases get them. */
 #ifndef NST_BENCH_TIMING_H
 #define NST_BENCH_TIMING_H
 
@@ -45,9 +46,13 @@ typedef struct NstBenchRatio {
 } NstBenchRatio;
 
 typedef struct NstBench {
+    NstBenchLimits limits;
     int n_cases, n_rounds;
     NstBenchCase cases[NST_BENCH_MAX_CASES];
+    int calls[NST_BENCH_MAX_CASES];         /* of a sample */
+    bool by_processor[NST_BENCH_MAX_CASES]; /* counts the time its thread held a processor */
     NstBenchTimes times[NST_BENCH_MAX_CASES];
+    int room;        /* rounds that samples has memory for */
     double *samples; /* [round][case], ns of one call */
 } NstBench;
 
@@ -57,6 +62,10 @@ typedef struct NstBench {
  */
 NstStatus nst_bench_run(NstCtx *ctx, const NstBenchCase *cases, int n, NstBenchLimits limits,
                         NstBench *bench) NST_MUST_CHECK;
+
+/* Adds rounds of all cases for so many seconds, one at least, max_rounds or not; times are then those of all rounds, the earlier
+ * ones too.  Errors: NST_E_NOMEM. */
+NstStatus nst_bench_extend(NstCtx *ctx, NstBench *bench, double seconds) NST_MUST_CHECK;
 
 void nst_bench_dispose(NstBench *bench);
 

@@ -47,6 +47,45 @@ Test(bench_timing, slower_case_has_the_larger_ratio)
     nst_ctx_dispose(&ctx);
 }
 
+/* Slow until so many calls have passed: a machine that others keep busy at first. */
+typedef struct Disturbed {
+    int calls, disturbed_calls;
+} Disturbed;
+
+static void run_disturbed(void *arg)
+{
+    Disturbed *d = arg;
+    int64_t ns = d->calls++ < d->disturbed_calls ? 40000 : 10000;
+    spin(&ns);
+}
+
+Test(bench_timing, added_rounds_are_of_all_cases_and_keep_the_earlier_ones)
+{
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    Disturbed ours = {.disturbed_calls = 50}, reference = {.disturbed_calls = 50};
+    NstBenchCase cases[] = {{"ours", run_disturbed, &ours, 1}, {"reference", run_disturbed, &reference, 1}};
+    NstBenchLimits limits = {.seconds = 0, .sample_ns = 0, .min_rounds = 5, .max_rounds = 5};
+    NstBench bench;
+    cr_assert_eq(nst_bench_run(&ctx, cases, 2, limits, &bench), NST_OK);
+    cr_assert_eq(bench.n_rounds, 5);
+    double first[10], best = bench.times[0].best;
+    memcpy(first, bench.samples, sizeof first);
+    cr_assert_geq(best, 40000);
+    cr_assert_eq(nst_bench_extend(&ctx, &bench, 0), NST_OK);
+    cr_assert_eq(bench.n_rounds, 6, "no time left is one round");
+    cr_assert_eq(nst_bench_extend(&ctx, &bench, 0.1), NST_OK); /* more than the first rounds had memory for */
+    cr_assert_gt(bench.n_rounds, 300);
+    cr_assert_eq(memcmp(first, bench.samples, sizeof first), 0);
+    cr_assert_eq(ours.calls, reference.calls);
+    for (int i = 0; i < 2; i++) {
+        cr_assert_lt(bench.times[i].best, best / 2);
+        cr_assert_lt(bench.times[i].median, best / 2, "the median is that of all rounds");
+    }
+    nst_bench_dispose(&bench);
+    nst_ctx_dispose(&ctx);
+}
+
 Test(bench_timing, bad_limits_are_refused_with_values)
 {
     NstCtx ctx;
