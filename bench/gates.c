@@ -4,29 +4,42 @@
 #include <string.h>
 #include "ir/base/os.h"
 
+/* Smoke halves what is required. */
+static double required_of(const NstGates *g, const NstGateRow *row)
+{
+    if (!g->smoke) return row->required;
+    return row->kind == NST_GATE_MOST ? 2 * row->required : row->required / 2;
+}
+
+/* As the table shows it: a rate as the share of its peak. */
+static double measured_of(const NstGates *g, const NstGateRow *row)
+{
+    return row->kind == NST_GATE_PEAK ? row->measured / g->peak_rate[row->peak] : row->measured;
+}
+
+bool nst_gates_is_met(const NstGates *g, const NstGateRow *row)
+{
+    double measured = measured_of(g, row), required = required_of(g, row);
+    if (row->kind == NST_GATE_INFO) return true;
+    return row->kind == NST_GATE_MOST ? measured <= required : measured >= required;
+}
+
+static const char *join_notes(NstGates *g, const NstGateRow *row)
+{
+    if (!row->more) return row->note ? nst_strdup(g->ctx.arena, row->note) : NULL;
+    return nst_format(g->ctx.arena, "%s%s%s", row->note ? row->note : "", row->note ? "; " : "", row->more);
+}
+
 void nst_gates_add(NstGates *g, NstGateRow row)
 {
     row.name = nst_strdup(g->ctx.arena, row.name);
-    row.note = row.note ? nst_strdup(g->ctx.arena, row.note) : NULL;
+    row.note = join_notes(g, &row);
     row.missing = row.missing ? nst_strdup(g->ctx.arena, row.missing) : NULL;
-    if (g->smoke && row.kind == NST_GATE_MOST) row.required *= 2;
-    if (g->smoke && (row.kind == NST_GATE_LEAST || row.kind == NST_GATE_PEAK)) row.required /= 2;
     if (!row.missing && row.kind == NST_GATE_PEAK && !row.counts_skipped && row.measured > g->peak_rate[row.peak])
         g->peak_rate[row.peak] = row.measured;
     nst_vec_push(g->ctx.arena, &g->rows, row);
     fprintf(stderr, "  %s: %.4g %s%s%s%s%s\n", row.name, row.measured, row.kind == NST_GATE_PEAK ? "GOP/s" : row.unit,
             row.note ? ", " : "", row.note ? row.note : "", row.missing ? ", " : "", row.missing ? row.missing : "");
-}
-
-void nst_gates_rate(NstGates *g, const char *name, NstPeak peak, double rate, double required, const char *note)
-{
-    nst_gates_add(g, (NstGateRow){.name = name,
-                                  .unit = "%",
-                                  .note = note,
-                                  .kind = NST_GATE_PEAK,
-                                  .measured = rate,
-                                  .required = required,
-                                  .peak = peak});
 }
 
 void nst_gates_least(NstGates *g, const char *name, double value, double required, const char *unit, const char *note)
@@ -90,13 +103,11 @@ static void print_number(NstText *text, double value, const char *unit)
         nst_text_add(text, "%.3g %s", value, unit);
 }
 
-static const char *verdict(const NstGateRow *row, double measured)
+static const char *verdict(const NstGates *g, const NstGateRow *row)
 {
     if (row->absent) return "not on this CPU";
     if (row->kind == NST_GATE_INFO) return "";
-    if (row->missing) return "**unmet**";
-    bool met = row->kind == NST_GATE_MOST ? measured <= row->required : measured >= row->required;
-    return met ? "met" : "**unmet**";
+    return !row->missing && nst_gates_is_met(g, row) ? "met" : "**unmet**";
 }
 
 NstStatus nst_gates_read_known(NstCtx *ctx, NstGates *g, const char *path)
@@ -127,36 +138,31 @@ static bool is_known(const NstGates *g, const char *name)
 
 static bool print_row(const NstGates *g, const NstGateRow *row, NstText *text)
 {
-    double measured = row->measured;
-    if (row->kind == NST_GATE_PEAK && !row->missing) measured /= g->peak_rate[row->peak];
     nst_text_add(text, "| %s | ", row->name);
     if (row->missing)
         nst_text_add(text, "not measured: %s", row->missing);
     else
-        print_number(text, measured, row->unit);
+        print_number(text, measured_of(g, row), row->unit);
     if (row->kind == NST_GATE_PEAK && !row->missing) nst_text_add(text, " (%.1f)", row->measured);
     nst_text_add(text, " | ");
     if (row->kind != NST_GATE_INFO && !row->missing) {
         nst_text_add(text, row->kind == NST_GATE_MOST ? "&le; " : "&ge; ");
-        print_number(text, row->required, row->unit);
+        print_number(text, required_of(g, row), row->unit);
     }
-    const char *word = verdict(row, measured);
+    const char *word = verdict(g, row);
     bool unmet = strcmp(word, "**unmet**") == 0, known = unmet && is_known(g, row->name);
     nst_text_add(text, " | %s%s | %s |\n", word, known ? " (known)" : "", row->note ? row->note : "");
     return unmet && !known;
 }
 
-int nst_gates_print(const NstGates *g, FILE *file)
+int nst_gates_table(const NstGates *g, NstText *text)
 {
-    NstText text;
     int unmet = 0;
-    nst_text_init(&text, g->ctx.arena);
-    nst_text_add(&text, "Peaks of this run (GOP/s, one thread):");
+    nst_text_add(text, "Peaks of this run (GOP/s, one thread):");
     for (int p = 0; p < NST_PEAK_COUNT; p++)
-        if (g->peak_rate[p] > 0) nst_text_add(&text, " %s %.1f;", nst_peak_name((NstPeak)p), g->peak_rate[p]);
-    nst_text_add(&text, "\n\n| row | measured | required | verdict | note |\n| --- | --- | --- | --- | --- |\n");
-    for (uint32_t k = 0; k < g->rows.n; k++) unmet += print_row(g, &g->rows.at[k], &text);
-    nst_text_add(&text, "\n%d rows unmet.\n", unmet);
-    fputs(nst_text_get(&text), file);
+        if (g->peak_rate[p] > 0) nst_text_add(text, " %s %.1f;", nst_peak_name((NstPeak)p), g->peak_rate[p]);
+    nst_text_add(text, "\n\n| row | measured | required | verdict | note |\n| --- | --- | --- | --- | --- |\n");
+    for (uint32_t k = 0; k < g->rows.n; k++) unmet += print_row(g, &g->rows.at[k], text);
+    nst_text_add(text, "\n%d rows unmet.\n", unmet);
     return unmet;
 }

@@ -1,6 +1,7 @@
 /* gates.h: the frame of bench/gates: rows, their verdicts, and graphs compiled and run as a user's are.
  *
- * Each gates_SUBJECT.c measures one subject and adds rows.  A row that stands for a share of the peak keeps its rate until
+ * A row that falls short is measured further, for the machine may be busy: more rounds of all cases that it compares, until it
+ * is met or the patience is used up.  Each gates_SUBJECT.c measures one subject and adds rows.  A row that stands for a share of the peak keeps its rate until
  * all is measured: the peak is the larger of the peak loops of the whole run and of the best row seen, not counting rows
  * whose work includes taps in the padding (they may lie above the peak).  Times are wall
  * time, but of calls of one thread over 2 ms its processor time, so that what others do on the machine counts less. */
@@ -23,9 +24,10 @@ typedef enum NstGateKind {
 typedef struct NstGateRow {
     const char *name, *unit, *note; /* unit: "%" shows shares as percents, else "x", "ms", .. */
     NstGateKind kind;
-    double measured, required;
+    double measured, required; /* required: smoke takes half of it, or allows twice as much */
     NstPeak peak;
     bool counts_skipped; /* work that no kernel need do (taps in the padding) is counted: no measure of the peak */
+    const char *more;    /* how much longer it was measured; NULL = no longer */
     const char *missing; /* why there is no measurement; NULL = measured */
     bool absent;         /* this CPU lacks what the row is about: neither met nor unmet */
 } NstGateRow;
@@ -33,6 +35,7 @@ typedef struct NstGateRow {
 typedef struct NstGates {
     NstCtx ctx; /* rows and what lives as long */
     bool quick, smoke;
+    double patience;   /* seconds that a row which falls short may take beyond its first rounds */
     uint64_t seed;     /* of the shapes drawn near a row's */
     const char *row;   /* only convolutions whose names hold it; NULL: all */
     const char *build; /* folder of the build tree's programs */
@@ -46,15 +49,17 @@ typedef struct NstGates {
     int cases_compared, cases_differ; /* 1 and 2 threads */
     char first_difference[128];
     NST_VEC(NstGateRow) rows;
-    NST_VEC(const char *) known; /* names of rows that are known to be unmet: not counted by nst_gates_print */
+    NST_VEC(const char *) known; /* names of rows that are known to be unmet: not counted by nst_gates_table */
 } NstGates;
 
 /* --- rows ---------------------------------------------------------------------------------------------------- */
 
-/* Adds a row; names and notes are copied.  Smoke halves what is required (doubles what is allowed). */
+/* Whether a row is met, by the best peak so far; true for a row without a requirement. */
+bool nst_gates_is_met(const NstGates *g, const NstGateRow *row);
+
+/* Adds a row; texts are copied. */
 void nst_gates_add(NstGates *g, NstGateRow row);
 /* Rows of the kinds; unit "%" expects shares (0.88).  note NULL = none. */
-void nst_gates_rate(NstGates *g, const char *name, NstPeak peak, double rate, double required, const char *note);
 void nst_gates_least(NstGates *g, const char *name, double value, double required, const char *unit, const char *note);
 void nst_gates_most(NstGates *g, const char *name, double value, double required, const char *unit, const char *note);
 void nst_gates_info(NstGates *g, const char *name, double value, const char *unit, const char *note);
@@ -69,8 +74,8 @@ bool nst_gates_try(NstGates *g, const char *name, NstStatus (*body)(NstCtx *ctx,
 /* Takes the names of rows known to be unmet from a file: a name a line, a tab, why.  Errors: NST_E_IO, NST_E_PARSE. */
 NstStatus nst_gates_read_known(NstCtx *ctx, NstGates *g, const char *path) NST_MUST_CHECK;
 
-/* Prints all rows as a table of Markdown.  Result: how many are unmet, known ones left out. */
-int nst_gates_print(const NstGates *g, FILE *file);
+/* Adds the peaks and all rows as a table of Markdown.  Result: how many are unmet, known ones left out. */
+int nst_gates_table(const NstGates *g, NstText *text);
 
 /* --- graphs -------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +122,7 @@ NstStatus nst_gate_program_bind(NstCtx *ctx, NstGates *g, NstGateProgram *progra
 /* Both, for a graph without open sizes. */
 NstStatus nst_gate_program_make(NstCtx *ctx, NstGates *g, const char *text, NstGateProgram **program) NST_MUST_CHECK;
 
-/* Runs on threads + 1 threads. */
+/* Runs the last bind on threads + 1 threads. [program borrowed] */
 NstBenchCase nst_gate_program_case(NstGateProgram *program, int threads_less_1, double work);
 
 /* Kernels of the run. */
@@ -128,17 +133,58 @@ const char *nst_gate_program_facts(NstCtx *ctx, const NstGateProgram *program);
 
 /* --- measuring ----------------------------------------------------------------------------------------------- */
 
-/* How long to measure: of one thread by processor time. */
-NstBenchLimits nst_gates_limits(const NstGates *g, bool one_thread);
+/* Cases under measurement, to which rounds can be added. [arena] */
+typedef struct NstGateTrial {
+    NstBench bench;
+    NstPeak peak;        /* its loop is the last case; NST_PEAK_COUNT: none */
+    double more_seconds; /* beyond the first rounds */
+} NstGateTrial;
 
-/* Measures cases and, in the same rounds, the loop of `peak` (unless NST_PEAK_COUNT), and remembers it.  n + 1 cases at
- * most NST_BENCH_MAX_CASES.  Owns: the caller disposes bench. */
-NstStatus nst_gates_measure(NstCtx *ctx, NstGates *g, const NstBenchCase *cases, int n, NstPeak peak,
-                            NstBench *bench) NST_MUST_CHECK;
+/* Measures cases of one thread (by processor time) and, in the same rounds, the loop of `peak` (unless NST_PEAK_COUNT), and
+ * remembers it.  A peak that is needed for the first time is looked for as long as a row's patience.  n + 1 cases at most
+ * NST_BENCH_MAX_CASES. */
+NstStatus nst_gate_trial_new(NstCtx *ctx, NstGates *g, const NstBenchCase *cases, int n, NstPeak peak,
+                             NstGateTrial **trial) NST_MUST_CHECK;
+/* The same by wall time, without a peak: for cases of several threads. */
+NstStatus nst_gate_trial_of_threads(NstCtx *ctx, NstGates *g, const NstBenchCase *cases, int n,
+                                    NstGateTrial **trial) NST_MUST_CHECK;
+/* Adds rounds for so many seconds. */
+NstStatus nst_gate_trial_extend(NstCtx *ctx, NstGates *g, NstGateTrial *trial, double seconds) NST_MUST_CHECK;
 
-/* Best rate of a graph on one thread.  work: operations of a run. */
-NstStatus nst_gates_rate_of(NstCtx *ctx, NstGates *g, const NstGateSource *source, NstPeak peak, double work,
-                            double *rate, NstGateProgram **program) NST_MUST_CHECK;
+/* The subject's judgement of its rows by what is measured so far: the trial that one of them falls short by, NULL if all are
+ * met. */
+typedef NstGateTrial *NstGateBehind(void *subject);
+
+/* Adds rounds to what falls short until nothing does, also after one stretch more (two bests may cross by chance), or the
+ * patience is used up.  more: for the rows' notes, NULL if the first rounds were enough.  Comparisons of medians, which rounds
+ * do not bring nearer to anything, are not for this but for nst_gate_trial_extend, once. */
+NstStatus nst_gates_insist(NstCtx *ctx, NstGates *g, NstGateBehind *behind, void *subject,
+                           const char **more) NST_MUST_CHECK;
+/* "measured 12.0 s and 4321 rounds more" [arena] */
+const char *nst_gates_more(NstArena *arena, double seconds, int rounds);
+
+/* Best rate of a graph on one thread for a row of kind NST_GATE_PEAK or NST_GATE_INFO, whose peak is measured too: row's
+ * `measured` and `more`.  work: operations of a run. */
+NstStatus nst_gates_rate_of(NstCtx *ctx, NstGates *g, const NstGateSource *source, double work, NstGateRow *row,
+                            NstGateProgram **program) NST_MUST_CHECK;
+
+/* Shapes drawn near a row's, and the share of what it requires that they must reach. */
+#define NST_GATES_NEAR       8
+#define NST_GATES_NEAR_SHARE 0.85
+
+/* A row that says how the worst of those shapes does. */
+typedef struct NstGateNear {
+    NstGates *g;
+    NstGateRow row;                      /* of the worst; `required` is that of one shape */
+    const void *shape[NST_GATES_NEAR];   /* the subject's */
+    NstGateTrial *trial[NST_GATES_NEAR]; /* theirs */
+    double (*measured)(const void *shape);
+    int worst;
+} NstGateNear;
+
+/* Finds the worst shape's measurement for the row, after more rounds of the shapes that fall short, the worst first: they
+ * share the patience of one row. */
+NstStatus nst_gates_insist_near(NstCtx *ctx, NstGateNear *near) NST_MUST_CHECK;
 
 /* A number near base: 0.8 to 1.25 times it, at least 1; state is stepped. */
 int64_t nst_gates_near(uint64_t *state, int64_t base);

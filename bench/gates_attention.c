@@ -7,12 +7,9 @@
 
 typedef struct Attention {
     NstGates *g;
+    const char *name;
     int keys;
-    const char *extra; /* a formula of the user on the scores; NULL = none */
-    double rate, ms;   /* results */
-    const char *facts;
-    uint32_t kernels;
-    uint64_t arena;
+    const char *extra; /* a formula of the user on the scores: only its kernel and its arena are judged; NULL = none */
 } Attention;
 
 static const char *text_of(NstCtx *ctx, const Attention *a)
@@ -41,30 +38,32 @@ static const char *text_of(NstCtx *ctx, const Attention *a)
 
 static NstStatus measure(NstCtx *ctx, void *arg)
 {
-    Attention *a = arg;
+    const Attention *a = arg;
+    NstGates *g = a->g;
     NstGateProgram *program;
     double work = 4.0 * HEADS * QUERIES * (double)a->keys * WIDE;
     NstGateSource source = {.text = text_of(ctx, a)};
-    NST_TRY(nst_gates_rate_of(ctx, a->g, &source, a->g->peak, work, &a->rate, &program));
-    a->ms = work / a->rate / 1e6;
-    a->facts = nst_format(a->g->ctx.arena, "%.3f ms, %s", a->ms, nst_gate_program_facts(&a->g->ctx, program));
-    a->kernels = nst_gate_program_kernels(program);
-    a->arena = program->arena_bytes;
+    NstGateRow row = {.name = a->name,
+                      .unit = "%",
+                      .kind = a->extra ? NST_GATE_INFO : NST_GATE_PEAK,
+                      .required = 0.65,
+                      .peak = g->peak};
+    NST_TRY(nst_gates_rate_of(ctx, g, &source, work, &row, &program));
+    row.note = nst_format(ctx->arena, "%.3f ms, %s", work / row.measured / 1e6, nst_gate_program_facts(ctx, program));
+    if (!a->extra) nst_gates_add(g, row);
+    nst_gates_most(g, nst_format(ctx->arena, "%s, kernels", a->name), nst_gate_program_kernels(program), 1, "",
+                   a->extra ? row.note : NULL);
+    nst_gates_most(g, nst_format(ctx->arena, "%s, bytes of arena", a->name), (double)program->arena_bytes, 0, "", NULL);
     return NST_OK;
 }
 
 static void row(NstGates *g, int keys)
 {
-    Attention plain = {.g = g, .keys = keys}, user = {.g = g, .keys = keys, .extra = "20 * tanh(a * 0.05)"};
     const char *name = nst_format(g->ctx.arena, "attention 12 heads, 128 queries, %d keys, 64 wide", keys);
-    if (!nst_gates_try(g, name, measure, &plain)) return;
-    nst_gates_rate(g, name, g->peak, plain.rate, 0.65, plain.facts);
-    nst_gates_most(g, nst_format(g->ctx.arena, "%s, kernels", name), plain.kernels, 1, "", NULL);
-    nst_gates_most(g, nst_format(g->ctx.arena, "%s, bytes of arena", name), (double)plain.arena, 0, "", NULL);
-    name = nst_format(g->ctx.arena, "%s with the formula %s", name, user.extra);
-    if (!nst_gates_try(g, name, measure, &user)) return;
-    nst_gates_most(g, nst_format(g->ctx.arena, "%s, kernels", name), user.kernels, 1, "", user.facts);
-    nst_gates_most(g, nst_format(g->ctx.arena, "%s, bytes of arena", name), (double)user.arena, 0, "", NULL);
+    Attention plain = {.g = g, .name = name, .keys = keys}, user = plain;
+    user.extra = "20 * tanh(a * 0.05)";
+    user.name = nst_format(g->ctx.arena, "%s with the formula %s", name, user.extra);
+    if (nst_gates_try(g, plain.name, measure, &plain)) nst_gates_try(g, user.name, measure, &user);
 }
 
 void nst_gates_attention(NstGates *g)

@@ -8,9 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define NEAR       8
-#define NEAR_SHARE 0.85
-
 typedef enum Kind {
     DENSE,
     GROUPED,    /* 32 groups of c and f channels */
@@ -29,9 +26,9 @@ typedef struct Convolution {
     bool copy; /* required is a share of the copy bandwidth */
     bool nchw; /* ports as in the model */
     const char *name;
-    double share; /* result: GOP/s, or share of the copy bandwidth */
-    double ms;
-    const char *facts;
+    NstGateProgram *program;
+    NstCopy bytes; /* of a row of the copy bandwidth: as many as the input and the output have */
+    NstGateTrial *trial;
 } Convolution;
 
 static int64_t pad_of(const Convolution *v)
@@ -117,70 +114,120 @@ static double operations(const Convolution *v)
     return 2 * channels * plane * taps;
 }
 
+/* --- what a trial says --------------------------------------------------------------------------------------- */
+
+/* GOP/s, or the share of the copy bandwidth. */
+static double measured(const void *arg)
+{
+    const Convolution *v = arg;
+    const NstBench *bench = &v->trial->bench;
+    double copy = bench->times[0].best;
+    if (!v->copy) return nst_bench_rate(bench, 0);
+    for (int k = 1; k < bench->n_cases; k++) copy = fmin(copy, bench->times[k].best);
+    return copy / bench->times[0].best;
+}
+
+static NstGateRow row_of(const Convolution *v, double required)
+{
+    return (NstGateRow){.name = v->name,
+                        .unit = "%",
+                        .kind = v->copy ? NST_GATE_LEAST : NST_GATE_PEAK,
+                        .measured = measured(v),
+                        .required = required,
+                        .peak = v->g->peak,
+                        .counts_skipped = v->kernel > 1 && v->kind != TRANSPOSED};
+}
+
+static double milliseconds(const Convolution *v)
+{
+    return v->trial->bench.times[0].best / 1e6;
+}
+
+static const char *facts(NstCtx *ctx, const Convolution *v)
+{
+    return nst_format(ctx->arena, "%.3f ms, %s", milliseconds(v), nst_gate_program_facts(ctx, v->program));
+}
+
+static NstGateTrial *behind(void *arg)
+{
+    Convolution *v = arg;
+    NstGateRow row = row_of(v, v->required);
+    return nst_gates_is_met(v->g, &row) ? NULL : v->trial;
+}
+
+/* --- measuring ----------------------------------------------------------------------------------------------- */
+
+/* Compiles, and measures the first rounds. */
+static NstStatus begin(NstCtx *ctx, Convolution *v)
+{
+    NST_TRY(nst_gate_program_make(ctx, v->g, text_of(ctx, v), &v->program));
+    NstBenchCase cases[1 + NST_COPY_CASES] = {nst_gate_program_case(v->program, 0, operations(v))};
+    int n = 1;
+    if (v->copy) {
+        size_t in = v->program->on[0].run.inputs[0].bytes, out = v->program->on[0].run.outputs[0].bytes;
+        v->bytes.bytes = (in + out) / 2 / 64 * 64;
+        v->bytes.from = nst_gates_floats(ctx->arena, v->bytes.bytes / 4, 1);
+        v->bytes.to = nst_gates_floats(ctx->arena, v->bytes.bytes / 4, 2);
+        n += nst_copy_cases(&v->bytes, cases + n);
+    }
+    return nst_gate_trial_new(ctx, v->g, cases, n, v->copy ? NST_PEAK_COUNT : v->g->peak, &v->trial);
+}
+
 static NstStatus measure(NstCtx *ctx, void *arg)
 {
     Convolution *v = arg;
-    NstGates *g = v->g;
-    NstGateProgram *program;
-    NstBench bench;
-    NST_TRY(nst_gate_program_make(ctx, g, text_of(ctx, v), &program));
-    size_t in = program->on[0].run.inputs[0].bytes, out = program->on[0].run.outputs[0].bytes;
-    double work = v->copy ? (double)(in + out) : operations(v);
-    NstBenchCase cases[1 + NST_COPY_CASES] = {nst_gate_program_case(program, 0, work)};
-    int n = 1;
-    NstCopy copy = {.bytes = (in + out) / 2 / 64 * 64};
-    if (v->copy) {
-        copy.from = nst_gates_floats(ctx->arena, copy.bytes / 4, 1);
-        copy.to = nst_gates_floats(ctx->arena, copy.bytes / 4, 2);
-        n += nst_copy_cases(&copy, cases + n);
-    }
-    NST_TRY(nst_gates_measure(ctx, g, cases, n, v->copy ? NST_PEAK_COUNT : g->peak, &bench));
-    v->share = nst_bench_rate(&bench, 0);
-    double best = v->share;
-    for (int k = 1; k < n; k++) best = fmax(best, nst_bench_rate(&bench, k));
-    if (v->copy) v->share /= best;
-    v->ms = bench.times[0].best / 1e6;
-    v->facts = nst_format(g->ctx.arena, "%.3f ms, %s", v->ms, nst_gate_program_facts(&g->ctx, program));
-    nst_bench_dispose(&bench);
+    const char *more;
+    NST_TRY(begin(ctx, v));
+    NST_TRY(nst_gates_insist(ctx, v->g, behind, v, &more));
+    NstGateRow row = row_of(v, v->required);
+    row.note = facts(ctx, v);
+    row.more = more;
+    nst_gates_add(v->g, row);
     return NST_OK;
 }
 
-static void add(const Convolution *v, const char *name, double share, double required, const char *note)
+/* As a model's: a time without requirement. */
+static NstStatus measure_nchw(NstCtx *ctx, void *arg)
 {
-    if (v->copy)
-        nst_gates_least(v->g, name, share, required, "%", note);
-    else
-        nst_gates_add(v->g, (NstGateRow){.name = name,
-                                         .unit = "%",
-                                         .note = note,
-                                         .kind = NST_GATE_PEAK,
-                                         .measured = share,
-                                         .required = required,
-                                         .peak = v->g->peak,
-                                         .counts_skipped = v->kernel > 1 && v->kind != TRANSPOSED});
+    Convolution *v = arg;
+    NST_TRY(begin(ctx, v));
+    nst_gates_info(v->g, v->name, milliseconds(v), "ms", facts(ctx, v));
+    return NST_OK;
 }
 
-static void measure_near(const Convolution *row)
+static const char *shape_of(NstCtx *ctx, const Convolution *v)
 {
+    return nst_format(ctx->arena, "%lld->%lld at %lld", (long long)v->c, (long long)v->f, (long long)v->size);
+}
+
+/* The worst of the shapes near the row's. */
+static NstStatus measure_near(NstCtx *ctx, void *arg)
+{
+    const Convolution *row = arg;
     NstGates *g = row->g;
     uint64_t state = g->seed;
-    double worst = INFINITY;
-    char note[128] = "", name[160];
-    snprintf(name, sizeof name, "%s, %d shapes near", row->name, NEAR);
-    for (int k = 0; k < NEAR; k++) {
-        Convolution v = *row;
-        v.c = nst_gates_near(&state, row->c);
-        v.f = nst_gates_near(&state, row->f);
-        v.size = nst_gates_near(&state, row->size);
-        if (!nst_gates_try(g, name, measure, &v)) return;
-        fprintf(stderr, "    %lld->%lld at %lld: %.4g %s, %s\n", (long long)v.c, (long long)v.f, (long long)v.size,
-                v.copy ? 100 * v.share : v.share, v.copy ? "% of the copy" : "GOP/s", v.facts);
-        if (v.share >= worst) continue;
-        worst = v.share;
-        snprintf(note, sizeof note, "worst %lld->%lld at %lld; seed %llu", (long long)v.c, (long long)v.f,
-                 (long long)v.size, (unsigned long long)g->seed);
+    Convolution *shapes = NST_NEW_ARRAY(ctx->arena, Convolution, NST_GATES_NEAR);
+    NstGateNear near = {.g = g, .measured = measured};
+    for (int k = 0; k < NST_GATES_NEAR; k++) {
+        Convolution *v = &shapes[k];
+        *v = *row;
+        v->c = nst_gates_near(&state, row->c);
+        v->f = nst_gates_near(&state, row->f);
+        v->size = nst_gates_near(&state, row->size);
+        if (begin(ctx, v) != NST_OK) return nst_note(ctx, "at %s", shape_of(ctx, v));
+        near.shape[k] = v;
+        near.trial[k] = v->trial;
     }
-    add(row, name, worst, row->required * NEAR_SHARE, note);
+    near.row = row_of(&shapes[0], row->required * NST_GATES_NEAR_SHARE);
+    NST_TRY(nst_gates_insist_near(ctx, &near));
+    for (int k = 0; k < NST_GATES_NEAR; k++)
+        fprintf(stderr, "    %s: %.4g %s, %s\n", shape_of(ctx, &shapes[k]),
+                row->copy ? 100 * measured(&shapes[k]) : measured(&shapes[k]), row->copy ? "% of the copy" : "GOP/s",
+                facts(ctx, &shapes[k]));
+    near.row.note =
+        nst_format(ctx->arena, "worst %s; seed %llu", shape_of(ctx, &shapes[near.worst]), (unsigned long long)g->seed);
+    nst_gates_add(g, near.row);
+    return NST_OK;
 }
 
 static void row(NstGates *g, const char *name, Convolution v)
@@ -190,14 +237,12 @@ static void row(NstGates *g, const char *name, Convolution v)
     v.name = name;
     if (v.stride == 0) v.stride = 1;
     if (v.dilation == 0) v.dilation = 1;
-    if (nst_gates_try(g, name, measure, &v)) {
-        add(&v, name, v.share, v.required, v.facts);
-        measure_near(&v);
-    }
-    Convolution model = v;
+    Convolution near = v, model = v;
+    near.name = nst_format(g->ctx.arena, "%s, %d shapes near", name, NST_GATES_NEAR);
+    if (nst_gates_try(g, name, measure, &v)) nst_gates_try(g, near.name, measure_near, &near);
     model.nchw = true;
-    const char *nchw = nst_format(g->ctx.arena, "%s, NCHW to NCHW", name);
-    if (nst_gates_try(g, nchw, measure, &model)) nst_gates_info(g, nchw, model.ms, "ms", model.facts);
+    model.name = nst_format(g->ctx.arena, "%s, NCHW to NCHW", name);
+    nst_gates_try(g, model.name, measure_nchw, &model);
 }
 
 void nst_gates_convolutions(NstGates *g)

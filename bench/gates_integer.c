@@ -10,8 +10,8 @@ typedef struct Integer {
     NstPeak peak;
     bool extremes; /* 255 x 127 everywhere, zero points 0 and 255 x -128 .. in turn; else random */
     bool weights;  /* B and its zero points are constants */
-    double rate;
-    const char *facts;
+    const char *name;
+    double required; /* share of the peak */
 } Integer;
 
 static const char *text_of(NstCtx *ctx, const Integer *i)
@@ -65,7 +65,7 @@ static NstStatus exact(NstCtx *ctx, void *arg)
     NstStatus status = nst_exec_run(p->on[0].exec, &p->on[0].run);
     NST_CHECK(ctx, status == NST_OK, status, "%s", p->on[0].error);
     NST_TRY(check_result(ctx, i, p));
-    i->facts = nst_gate_program_facts(&i->g->ctx, p);
+    nst_gates_least(i->g, i->name, 1, 1, "", nst_gate_program_facts(ctx, p));
     return NST_OK;
 }
 
@@ -75,8 +75,10 @@ static NstStatus speed(NstCtx *ctx, void *arg)
     NstGateProgram *p;
     NstGateSource source = {.text = text_of(ctx, i), .target = i->target};
     double work = 2.0 * (double)i->m * (double)i->n * (double)i->k;
-    NST_TRY(nst_gates_rate_of(ctx, i->g, &source, i->peak, work, &i->rate, &p));
-    i->facts = nst_gate_program_facts(&i->g->ctx, p);
+    NstGateRow row = {.name = i->name, .unit = "%", .kind = NST_GATE_PEAK, .required = i->required, .peak = i->peak};
+    NST_TRY(nst_gates_rate_of(ctx, i->g, &source, work, &row, &p));
+    row.note = nst_gate_program_facts(ctx, p);
+    nst_gates_add(i->g, row);
     return NST_OK;
 }
 
@@ -99,11 +101,13 @@ void nst_gates_integer(NstGates *g)
             if (rows[k].required > 0) nst_gates_absent(g, speed_name, t);
             continue;
         }
-        Integer i = {.g = g, .m = 33, .n = 70, .k = 4096, .target = t, .peak = rows[k].peak};
-        if (nst_gates_try(g, name, exact, &i)) nst_gates_least(g, name, 1, 1, "", i.facts);
+        Integer i = {.g = g, .name = name, .m = 33, .n = 70, .k = 4096, .target = t, .peak = rows[k].peak};
+        nst_gates_try(g, name, exact, &i);
         if (rows[k].required == 0) continue;
-        Integer s = {.g = g, .m = 512, .n = 512, .k = 512, .target = t, .peak = rows[k].peak, .weights = true};
-        if (nst_gates_try(g, speed_name, speed, &s))
-            nst_gates_rate(g, speed_name, s.peak, s.rate, rows[k].required, s.facts);
+        i.name = speed_name;
+        i.required = rows[k].required;
+        i.m = i.n = i.k = 512;
+        i.weights = true;
+        nst_gates_try(g, speed_name, speed, &i);
     }
 }

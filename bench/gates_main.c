@@ -1,15 +1,20 @@
 /* gates_main.c: the program of bench/gates.
  *
- * gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N] [--build FOLDER] [--known FILE]
+ * gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N] [--patience SECONDS] [--build FOLDER] [--known FILE]
  *       [--evidence FILE --commit TEXT]
+ * --patience: how long a row that falls short may be measured beyond its first rounds, for busy machines.
  * --known: rows that may be unmet, for tests: they are printed as such and do not count.
  * --row: of the convolutions only those whose names hold the text.
+ * --evidence: the page to put the table into as this CPU's section; only with all rows at their full values.
  * Prints a table; exit status 1 if a row is unmet, 2 for bad usage. */
 #include "bench/gates.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "bench/evidence.h"
+#include "ir/base/os.h"
 
 static const struct {
     const char *name;
@@ -61,44 +66,66 @@ static void run_subjects(NstGates *g, const char *only)
         nst_gates_most(g, "cases whose bits differ on 1 and 2 threads", g->cases_differ, 0, "", note);
 }
 
-static void cpu_model(char *text, size_t n)
+/* --- the page of evidence ------------------------------------------------------------------------------------ */
+
+typedef struct Page {
+    const char *path;
+    NstEvidence section;
+} Page;
+
+/* The beginning of /proc/cpuinfo, which tells no size: its first processor. */
+static const char *read_cpuinfo(NstArena *arena)
 {
-    char line[256];
+    enum { ENOUGH = 8192 };
+    char *text = nst_alloc(arena, ENOUGH);
     FILE *file = fopen("/proc/cpuinfo", "r");
-    snprintf(text, n, "unknown CPU");
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "model name", 10) != 0) continue;
-        const char *at = strchr(line, ':');
-        snprintf(text, n, "%.*s", (int)strcspn(at + 2, "\n"), at + 2);
-        break;
-    }
-    if (file) fclose(file);
+    if (!file) return text;
+    text[fread(text, 1, ENOUGH - 1, file)] = '\0';
+    fclose(file);
+    return text;
 }
 
-static int write_evidence(const NstGates *g, const Options *o)
+static NstStatus write_page(NstCtx *ctx, void *arg)
 {
-    char cpu[128], date[32];
-    time_t now = time(NULL);
-    FILE *file = fopen(o->evidence, "w");
-    if (!file) {
-        fprintf(stderr, "gates: %s cannot be written\n", o->evidence);
-        return 2;
-    }
-    cpu_model(cpu, sizeof cpu);
-    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
-    fprintf(file, "# Evidence\n\nWritten by `bench/gates --write`, never by hand. Commit %s, %s, %s.\n\n", o->commit,
-            cpu, date);
-    nst_gates_print(g, file);
-    return fclose(file) == 0 ? 0 : 2;
+    const Page *page = arg;
+    char *old;
+    size_t size;
+    const char *merged;
+    NST_TRY(nst_os_read_file(ctx, ctx->arena, page->path, 1 << 24, &old, &size));
+    NST_TRY(nst_evidence_merge(ctx, old, &page->section, &merged));
+    FILE *file = fopen(page->path, "w");
+    NST_CHECK(ctx, file, NST_E_IO, "%s cannot be written", page->path);
+    bool written = fputs(merged, file) >= 0;
+    written = fclose(file) == 0 && written;
+    NST_CHECK(ctx, written, NST_E_IO, "%s was not written to its end", page->path);
+    return NST_OK;
 }
+
+static NstStatus write_evidence(NstGates *g, const Options *o, const char *table)
+{
+    char date[32];
+    time_t now = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    const char *cpu = nst_evidence_cpu(g->ctx.arena, read_cpuinfo(g->ctx.arena), nst_target_level_name(g->host.level));
+    Page page = {.path = o->evidence, .section = {.cpu = cpu, .commit = o->commit, .date = date, .table = table}};
+    return nst_guard(&g->ctx, write_page, &page);
+}
+
+/* --- options ------------------------------------------------------------------------------------------------- */
 
 static int usage(void)
 {
     fprintf(stderr, "usage: gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N]"
-                    " [--build FOLDER] [--known FILE] [--evidence FILE --commit TEXT]\nsubjects:");
+                    " [--patience SECONDS] [--build FOLDER] [--known FILE] [--evidence FILE --commit TEXT]\nsubjects:");
     for (size_t k = 0; k < N_SUBJECTS; k++) fprintf(stderr, " %s", subjects[k].name);
     fprintf(stderr, "\n");
     return 2;
+}
+
+static bool read_seconds(const char *text, double *seconds)
+{
+    const char *end = nst_parse_double(text, seconds);
+    return end && !*end && *seconds >= 0 && *seconds <= 3600;
 }
 
 static bool read_options(int n, char **words, NstGates *g, Options *o)
@@ -122,8 +149,13 @@ static bool read_options(int n, char **words, NstGates *g, Options *o)
             *text = value;
         else if (strcmp(word, "--seed") == 0)
             g->seed = strtoull(value, NULL, 10);
-        else
+        else if (strcmp(word, "--patience") != 0 || !read_seconds(value, &g->patience))
             return false;
+    }
+    if (o->evidence && (g->quick || o->only || g->row || o->known)) {
+        fprintf(stderr, "gates: a page of evidence takes all rows at full values:"
+                        " no --quick, --smoke, --only, --row or --known with --evidence\n");
+        return false;
     }
     bool known = o->only == NULL;
     for (size_t k = 0; k < N_SUBJECTS; k++) known |= o->only && strcmp(o->only, subjects[k].name) == 0;
@@ -140,18 +172,20 @@ static void dispose(NstGates *g)
 
 int main(int n, char **words)
 {
-    NstGates g = {.seed = (uint64_t)time(NULL) % 100000, .build = "build/release"};
+    NstGates g = {.seed = (uint64_t)time(NULL) % 100000, .build = "build/release", .patience = 1};
     Options o = {.commit = "unknown"};
     if (!read_options(n, words, &g, &o)) return usage();
     if (nst_ctx_init(&g.ctx) != NST_OK) return 2;
     int result = 2;
     if (nst_guard(&g.ctx, prepare, &g) == NST_OK && (!o.known || nst_gates_read_known(&g.ctx, &g, o.known) == NST_OK)) {
+        NstText table;
+        nst_text_init(&table, g.ctx.arena);
         run_subjects(&g, o.only);
-        result = nst_gates_print(&g, stdout) ? 1 : 0;
-        if (o.evidence && write_evidence(&g, &o) != 0) result = 2;
-    } else {
-        fprintf(stderr, "gates: %s\n", g.ctx.error);
+        result = nst_gates_table(&g, &table) ? 1 : 0;
+        fputs(nst_text_get(&table), stdout);
+        if (o.evidence && write_evidence(&g, &o, nst_text_get(&table)) != NST_OK) result = 2;
     }
+    if (result == 2) fprintf(stderr, "gates: %s\n", g.ctx.error);
     dispose(&g);
     return result;
 }

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define NEAR         8    /* shapes drawn near each row's */
-#define NEAR_SHARE   0.85 /* of what the row requires */
 #define SEED_WEIGHTS 7
 
 typedef struct Product {
@@ -18,10 +16,21 @@ typedef struct Product {
     NstPeak peak;       /* NST_PEAK_COUNT: of the read bandwidth */
     bool weights;       /* B is a constant, packed ahead */
     bool with_onednn;
-    /* results */
-    double share, onednn; /* GOP/s or share of the bandwidth; times oneDNN's speed */
-    const char *facts;
+    NstGateProgram *program;
+    NstRead read;   /* cases 1 to NST_READ_CASES of a thin one */
+    NstSgemm sgemm; /* c NULL: not measured; else the case before the peak loop */
+    NstGateTrial *trial;
 } Product;
+
+static bool is_thin(const Product *p)
+{
+    return p->peak == NST_PEAK_COUNT;
+}
+
+static double operations(const Product *p)
+{
+    return 2.0 * (double)p->m * (double)p->n * (double)p->k;
+}
 
 static const char *text_of(NstCtx *ctx, const Product *p)
 {
@@ -34,9 +43,9 @@ static const char *text_of(NstCtx *ctx, const Product *p)
 }
 
 /* B as oneDNN reads it. */
-static const float *weights_of(NstCtx *ctx, const Product *p, const NstGateProgram *program)
+static const float *weights_of(NstCtx *ctx, const Product *p)
 {
-    if (!p->weights) return program->on[0].run.inputs[1].data;
+    if (!p->weights) return p->program->on[0].run.inputs[1].data;
     float *w = nst_alloc_aligned(ctx->arena, (size_t)(p->k * p->n) * sizeof *w, 64);
     nst_const_fill_seeded(NST_F32, w, (size_t)(p->k * p->n), SEED_WEIGHTS);
     return w;
@@ -54,89 +63,153 @@ static NstRead packed_weights(NstCtx *ctx, const NstGateProgram *program, size_t
 }
 
 /* Both add up the same, in their own order: a wrong kernel must not be measured. */
-static NstStatus check_result(NstCtx *ctx, const Product *p, const NstGateProgram *program, const float *expected)
+static NstStatus check_result(NstCtx *ctx, const Product *p)
 {
-    const float *y = program->on[0].run.outputs[0].data;
+    const float *y = p->program->on[0].run.outputs[0].data, *expected = p->sgemm.c;
     for (int64_t i = 0; i < p->m * p->n; i++)
         NST_CHECK(ctx, fabsf(y[i] - expected[i]) <= 1e-5F * (float)p->k, NST_E_ASSERT,
                   "element %lld is %g, oneDNN gives %g", (long long)i, (double)y[i], (double)expected[i]);
     return NST_OK;
 }
 
-/* The time of the quickest read, or that of the FMAs at their peak where that is longer (eight rows on a CPU whose last-level
- * cache gives 128 GB/s), over the product's. */
-static void share_of_roof(Product *p, const NstBench *bench, int n)
+/* --- what a trial says --------------------------------------------------------------------------------------- */
+
+static double read_ns(const Product *p)
 {
-    double best = bench->times[0].best, read = bench->times[0].best;
-    for (int k = 1; k <= NST_READ_CASES; k++) read = fmin(read, bench->times[k].best);
-    double fma =
-        2.0 * (double)p->m * (double)p->n * (double)p->k / fmax(nst_bench_rate(bench, n), p->g->peak_rate[p->g->peak]);
-    p->share = fmax(read, fma) / best;
-    p->facts = nst_format(p->g->ctx.arena, "%.1f %% of the read bandwidth, %.1f %% of the FMA peak; %s",
-                          100 * read / best, 100 * fma / best, p->facts);
+    double best = p->trial->bench.times[0].best;
+    for (int k = 1; k <= NST_READ_CASES; k++) best = fmin(best, p->trial->bench.times[k].best);
+    return best;
+}
+
+static double fma_ns(const Product *p)
+{
+    return operations(p) / p->g->peak_rate[p->g->peak];
+}
+
+/* GOP/s.  Of a thin one: the time of the quickest read, or that of the FMAs at their peak where that is longer (eight rows on a
+ * CPU whose last-level cache gives 128 GB/s), over the product's. */
+static double measured(const void *arg)
+{
+    const Product *p = arg;
+    double ns = p->trial->bench.times[0].best;
+    return is_thin(p) ? fmax(read_ns(p), fma_ns(p)) / ns : operations(p) / ns;
+}
+
+static NstGateRow share_row(const Product *p, double required)
+{
+    return (NstGateRow){.name = p->name,
+                        .unit = "%",
+                        .kind = is_thin(p) ? NST_GATE_LEAST : NST_GATE_PEAK,
+                        .measured = measured(p),
+                        .required = required,
+                        .peak = p->peak};
+}
+
+static const char *share_note(const Product *p)
+{
+    const char *facts = nst_gate_program_facts(&p->g->ctx, p->program);
+    double ns = p->trial->bench.times[0].best;
+    if (!is_thin(p)) return facts;
+    return nst_format(p->g->ctx.arena, "%.1f %% of the read bandwidth, %.1f %% of the FMA peak; %s",
+                      100 * read_ns(p) / ns, 100 * fma_ns(p) / ns, facts);
+}
+
+static NstGateRow onednn_row(const Product *p, const char *name)
+{
+    const NstBench *bench = &p->trial->bench;
+    return (NstGateRow){.name = name,
+                        .unit = "x",
+                        .note = nst_onednn_version(p->g->onednn),
+                        .kind = NST_GATE_LEAST,
+                        .measured = bench->times[bench->n_cases - 2].best / bench->times[0].best,
+                        .required = 0.95};
+}
+
+static NstGateTrial *product_behind(void *arg)
+{
+    Product *p = arg;
+    NstGateRow share = share_row(p, p->required);
+    bool met = nst_gates_is_met(p->g, &share);
+    if (met && p->sgemm.c) {
+        NstGateRow onednn = onednn_row(p, NULL);
+        met = nst_gates_is_met(p->g, &onednn);
+    }
+    return met ? NULL : p->trial;
+}
+
+/* --- measuring ----------------------------------------------------------------------------------------------- */
+
+/* Compiles, and measures the first rounds. */
+static NstStatus begin(NstCtx *ctx, Product *p)
+{
+    NstGates *g = p->g;
+    NstGateSource source = {.text = text_of(ctx, p), .target = p->target};
+    NST_TRY(nst_gate_program_new(ctx, g, &source, &p->program));
+    NST_TRY(nst_gate_program_bind(ctx, g, p->program, NULL, 0));
+    NstBenchCase cases[2 + NST_READ_CASES] = {nst_gate_program_case(p->program, 0, operations(p))};
+    int n = 1;
+    p->read = packed_weights(ctx, p->program, (size_t)(p->k * p->n) * 4);
+    if (is_thin(p)) n += nst_read_cases(&p->read, cases + n);
+    if (p->with_onednn && g->onednn) {
+        p->sgemm = (NstSgemm){.onednn = g->onednn, .m = p->m, .n = p->n, .k = p->k};
+        p->sgemm.a = p->program->on[0].run.inputs[0].data;
+        p->sgemm.b = weights_of(ctx, p);
+        p->sgemm.c = nst_alloc_aligned(ctx->arena, (size_t)(p->m * p->n) * 4, 64);
+        cases[n++] = nst_onednn_case(&p->sgemm);
+    }
+    NST_TRY(nst_gate_trial_new(ctx, g, cases, n, is_thin(p) ? g->peak : p->peak, &p->trial));
+    return p->sgemm.c ? check_result(ctx, p) : NST_OK;
 }
 
 static NstStatus measure(NstCtx *ctx, void *arg)
 {
     Product *p = arg;
     NstGates *g = p->g;
-    NstGateProgram *program;
-    NstBench bench;
-    NstGateSource source = {.text = text_of(ctx, p), .target = p->target};
-    NST_TRY(nst_gate_program_new(ctx, g, &source, &program));
-    NST_TRY(nst_gate_program_bind(ctx, g, program, NULL, 0));
-    bool thin = p->peak == NST_PEAK_COUNT;
-    size_t bytes = (size_t)(p->k * p->n) * 4;
-    double work = thin ? (double)bytes : 2.0 * (double)p->m * (double)p->n * (double)p->k;
-    NstBenchCase cases[2 + NST_READ_CASES] = {nst_gate_program_case(program, 0, work)};
-    int n = 1;
-    NstSgemm sgemm = {.onednn = g->onednn, .m = p->m, .n = p->n, .k = p->k};
-    NstRead read = packed_weights(ctx, program, bytes);
-    if (thin) n += nst_read_cases(&read, cases + n);
-    if (p->with_onednn && g->onednn) {
-        sgemm.a = program->on[0].run.inputs[0].data;
-        sgemm.b = weights_of(ctx, p, program);
-        sgemm.c = nst_alloc_aligned(ctx->arena, (size_t)(p->m * p->n) * 4, 64);
-        cases[n++] = nst_onednn_case(&sgemm);
+    const char *more;
+    NST_TRY(begin(ctx, p));
+    NST_TRY(nst_gates_insist(ctx, g, product_behind, p, &more));
+    NstGateRow share = share_row(p, p->required);
+    share.note = share_note(p);
+    share.more = more;
+    nst_gates_add(g, share);
+    if (!p->with_onednn) return NST_OK;
+    const char *against = nst_format(ctx->arena, "%s, speed over oneDNN's sgemm", p->name);
+    if (!p->sgemm.c) {
+        nst_gates_missing(g, against, g->onednn_missing, true);
+        return NST_OK;
     }
-    NST_TRY(nst_gates_measure(ctx, g, cases, n, thin ? g->peak : p->peak, &bench));
-    p->share = nst_bench_rate(&bench, 0);
-    p->facts = nst_gate_program_facts(&g->ctx, program);
-    if (thin) share_of_roof(p, &bench, n);
-    if (sgemm.c) p->onednn = bench.times[n - 1].best / bench.times[0].best;
-    nst_bench_dispose(&bench);
-    return sgemm.c ? check_result(ctx, p, program, sgemm.c) : NST_OK;
+    NstGateRow onednn = onednn_row(p, against);
+    onednn.more = more;
+    nst_gates_add(g, onednn);
+    return NST_OK;
 }
 
-static void add_share(const Product *p, const char *name, double share, double required, const char *note)
+/* The worst of the shapes near the row's. */
+static NstStatus measure_near(NstCtx *ctx, void *arg)
 {
-    if (p->peak == NST_PEAK_COUNT)
-        nst_gates_least(p->g, name, share, required, "%", note);
-    else
-        nst_gates_rate(p->g, name, p->peak, share, required, note);
-}
-
-/* The worst of eight shapes near the row's. */
-static void measure_near(const Product *row)
-{
-    NstGates *g = row->g;
-    uint64_t state = g->seed;
-    double worst = INFINITY;
-    char note[128] = "", name[128];
-    snprintf(name, sizeof name, "%s, %d shapes near", row->name, NEAR);
-    for (int k = 0; k < NEAR; k++) {
-        Product p = *row;
-        p.with_onednn = false;
-        p.m = row->m == 1 ? 1 : nst_gates_near(&state, row->m);
-        p.n = nst_gates_near(&state, row->n);
-        p.k = nst_gates_near(&state, row->k);
-        if (!nst_gates_try(g, name, measure, &p)) return;
-        if (p.share >= worst) continue;
-        worst = p.share;
-        snprintf(note, sizeof note, "worst %lldx%lldx%lld; seed %llu", (long long)p.m, (long long)p.n, (long long)p.k,
-                 (unsigned long long)g->seed);
+    const Product *row = arg;
+    uint64_t state = row->g->seed;
+    Product *shapes = NST_NEW_ARRAY(ctx->arena, Product, NST_GATES_NEAR);
+    NstGateNear near = {.g = row->g, .measured = measured};
+    for (int k = 0; k < NST_GATES_NEAR; k++) {
+        Product *p = &shapes[k];
+        *p = *row;
+        p->with_onednn = false;
+        p->m = row->m == 1 ? 1 : nst_gates_near(&state, row->m);
+        p->n = nst_gates_near(&state, row->n);
+        p->k = nst_gates_near(&state, row->k);
+        if (begin(ctx, p) != NST_OK)
+            return nst_note(ctx, "at %lldx%lldx%lld", (long long)p->m, (long long)p->n, (long long)p->k);
+        near.shape[k] = p;
+        near.trial[k] = p->trial;
     }
-    add_share(row, name, worst, row->required * NEAR_SHARE, note);
+    near.row = share_row(&shapes[0], row->required * NST_GATES_NEAR_SHARE);
+    NST_TRY(nst_gates_insist_near(ctx, &near));
+    const Product *worst = &shapes[near.worst];
+    near.row.note = nst_format(ctx->arena, "worst %lldx%lldx%lld; seed %llu", (long long)worst->m, (long long)worst->n,
+                               (long long)worst->k, (unsigned long long)row->g->seed);
+    nst_gates_add(row->g, near.row);
+    return NST_OK;
 }
 
 static void row(Product p)
@@ -145,17 +218,10 @@ static void row(Product p)
     snprintf(name, sizeof name, "product %s%lldx%lldx%lld%s%s", p.weights ? "" : "B not packed ahead ", (long long)p.m,
              (long long)p.n, (long long)p.k, p.target ? " " : "", p.target ? p.target : "");
     p.name = name;
+    Product near = p;
     if (!nst_gates_try(p.g, name, measure, &p)) return;
-    add_share(&p, name, p.share, p.required, p.facts);
-    if (p.with_onednn) {
-        char against[160];
-        snprintf(against, sizeof against, "%s, speed over oneDNN's sgemm", name);
-        if (p.g->onednn)
-            nst_gates_least(p.g, against, p.onednn, 0.95, "x", nst_onednn_version(p.g->onednn));
-        else
-            nst_gates_missing(p.g, against, p.g->onednn_missing, true);
-    }
-    measure_near(&p);
+    near.name = nst_format(p.g->ctx.arena, "%s, %d shapes near", name, NST_GATES_NEAR);
+    nst_gates_try(p.g, near.name, measure_near, &near);
 }
 
 void nst_gates_products(NstGates *g)

@@ -1,4 +1,4 @@
-/* gates_program.c: graphs compiled through the driver, run through exec, and measured. */
+/* gates_program.c: graphs compiled through the driver and run through exec. */
 #include "bench/gates.h"
 
 #include <stdlib.h>
@@ -165,7 +165,7 @@ const char *nst_gate_program_facts(NstCtx *ctx, const NstGateProgram *program)
                       program->plan->code_bytes, program->compile_ms);
 }
 
-/* --- measuring ----------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------- */
 
 static void run_program(void *arg)
 {
@@ -180,39 +180,4 @@ NstBenchCase nst_gate_program_case(NstGateProgram *program, int threads_less_1, 
 {
     return (NstBenchCase){
         .name = program->plan->model_name, .run = run_program, .arg = &program->on[threads_less_1], .work = work};
-}
-
-NstBenchLimits nst_gates_limits(const NstGates *g, bool one_thread)
-{
-    return (NstBenchLimits){.seconds = g->quick ? 0.06 : 0.4,
-                            .sample_ns = 100e3,
-                            .warm_calls = 1,
-                            .min_rounds = 5,
-                            .max_rounds = 2000,
-                            .processor_time = one_thread};
-}
-
-NstStatus nst_gates_measure(NstCtx *ctx, NstGates *g, const NstBenchCase *cases, int n, NstPeak peak, NstBench *bench)
-{
-    NstBenchCase all[NST_BENCH_MAX_CASES];
-    memcpy(all, cases, (size_t)n * sizeof *cases);
-    int n_all = n;
-    if (peak != NST_PEAK_COUNT) NST_TRY(nst_peak_case(ctx, peak, &all[n_all++]));
-    NST_TRY(nst_bench_run(ctx, all, n_all, nst_gates_limits(g, true), bench));
-    if (peak != NST_PEAK_COUNT && nst_bench_rate(bench, n) > g->peak_rate[peak])
-        g->peak_rate[peak] = nst_bench_rate(bench, n);
-    return NST_OK;
-}
-
-NstStatus nst_gates_rate_of(NstCtx *ctx, NstGates *g, const NstGateSource *source, NstPeak peak, double work,
-                            double *rate, NstGateProgram **program)
-{
-    NstBench bench;
-    NST_TRY(nst_gate_program_new(ctx, g, source, program));
-    NST_TRY(nst_gate_program_bind(ctx, g, *program, NULL, 0));
-    NstBenchCase run = nst_gate_program_case(*program, 0, work);
-    NST_TRY(nst_gates_measure(ctx, g, &run, 1, peak, &bench));
-    *rate = nst_bench_rate(&bench, 0);
-    nst_bench_dispose(&bench);
-    return NST_OK;
 }

@@ -8,6 +8,7 @@
 typedef struct Rows {
     NstGates *g;
     int64_t rows, width;
+    NstGateTrial *trial;
 } Rows;
 
 /* As the frontend lowers them. */
@@ -57,13 +58,64 @@ static const char *head(NstCtx *ctx, const Rows *r, const char *name, const char
     return nst_format(ctx->arena, "%s%s", text, with_width(ctx, body, r->width));
 }
 
-static void one_kernel(NstCtx *ctx, const Rows *r, const NstGateProgram *p, const char *name)
+static const char *named(NstCtx *ctx, const Rows *r, const char *subject, const char *what)
 {
-    nst_gates_most(r->g, nst_format(ctx->arena, "%s %lldx%lld, kernels", name, (long long)r->rows, (long long)r->width),
-                   nst_gate_program_kernels(p), 1, "", nst_gate_program_facts(ctx, p));
-    nst_gates_most(
-        r->g, nst_format(ctx->arena, "%s %lldx%lld, bytes of arena", name, (long long)r->rows, (long long)r->width),
-        (double)p->arena_bytes, 0, "", NULL);
+    return nst_format(ctx->arena, "%s %lldx%lld, %s", subject, (long long)r->rows, (long long)r->width, what);
+}
+
+static void one_kernel(NstCtx *ctx, const Rows *r, const NstGateProgram *p, const char *subject)
+{
+    nst_gates_most(r->g, named(ctx, r, subject, "kernels"), nst_gate_program_kernels(p), 1, "",
+                   nst_gate_program_facts(ctx, p));
+    nst_gates_most(r->g, named(ctx, r, subject, "bytes of arena"), (double)p->arena_bytes, 0, "", NULL);
+}
+
+/* --- softmax against exp ------------------------------------------------------------------------------------- */
+
+/* The cases of its trial. */
+enum { SOFTMAX, OUR_EXP, LIBRARY_EXP };
+
+static NstGateRow softmax_row(const Rows *r)
+{
+    const NstBenchTimes *times = r->trial->bench.times;
+    return (NstGateRow){
+        .unit = "x", .kind = NST_GATE_MOST, .measured = times[SOFTMAX].best / times[OUR_EXP].best, .required = 2};
+}
+
+static NstGateRow exp_row(const Rows *r)
+{
+    const NstBenchTimes *times = r->trial->bench.times;
+    double best = fmin(times[OUR_EXP].best, times[LIBRARY_EXP].best);
+    return (NstGateRow){.unit = "x", .kind = NST_GATE_MOST, .measured = times[OUR_EXP].best / best, .required = 1.2};
+}
+
+static NstGateTrial *softmax_behind(void *arg)
+{
+    Rows *r = arg;
+    NstGateRow soft = softmax_row(r), exps = exp_row(r);
+    bool met = nst_gates_is_met(r->g, &soft);
+    if (r->trial->bench.n_cases > LIBRARY_EXP) met = met && nst_gates_is_met(r->g, &exps);
+    return met ? NULL : r->trial;
+}
+
+static NstStatus add_softmax(NstCtx *ctx, const Rows *r, const char *library, const char *more)
+{
+    const NstBenchTimes *times = r->trial->bench.times;
+    double n = (double)r->rows * (double)r->width;
+    NstGateRow soft = softmax_row(r), exps = exp_row(r);
+    soft.name = named(ctx, r, "softmax", "time over the bare exp");
+    soft.note =
+        nst_format(ctx->arena, "%.3f ns an element, exp %.3f", times[SOFTMAX].best / n, times[OUR_EXP].best / n);
+    exps.name = named(ctx, r, "exp", "time over the faster of ours and libmvec");
+    soft.more = exps.more = more;
+    nst_gates_add(r->g, soft);
+    if (r->trial->bench.n_cases <= LIBRARY_EXP) {
+        nst_gates_missing(r->g, exps.name, "glibc's libmvec cannot be loaded", true);
+        return NST_OK;
+    }
+    exps.note = nst_format(ctx->arena, "%s %.3f ns an element", library, times[LIBRARY_EXP].best / n);
+    nst_gates_add(r->g, exps);
+    return NST_OK;
 }
 
 static NstStatus softmax(NstCtx *ctx, void *arg)
@@ -71,7 +123,7 @@ static NstStatus softmax(NstCtx *ctx, void *arg)
     Rows *r = arg;
     NstGates *g = r->g;
     NstGateProgram *soft, *bare;
-    NstBench bench;
+    const char *more;
     int64_t n = r->rows * r->width;
     NST_TRY(nst_gate_program_make(ctx, g, head(ctx, r, "softmax", softmax_body), &soft));
     one_kernel(ctx, r, soft, "softmax");
@@ -80,26 +132,36 @@ static NstStatus softmax(NstCtx *ctx, void *arg)
     NstMvec mvec = {.n = (int)n, .from = bare->on[0].run.inputs[0].data};
     mvec.to = nst_gates_floats(ctx->arena, (size_t)n, 1);
     NstBenchCase cases[3] = {nst_gate_program_case(soft, 0, (double)n), nst_gate_program_case(bare, 0, (double)n)};
-    int n_cases = 2;
+    int n_cases = LIBRARY_EXP;
     if (nst_mvec_load(ctx, "expf", 16, &mvec) == NST_OK)
         cases[n_cases++] = nst_mvec_case(&mvec);
     else
         nst_ctx_clear(ctx);
-    NST_TRY(nst_gates_measure(ctx, g, cases, n_cases, NST_PEAK_COUNT, &bench));
-    double soft_ns = bench.times[0].best, exp_ns = bench.times[1].best;
-    const char *name =
-        nst_format(ctx->arena, "softmax %lldx%lld, time over the bare exp", (long long)r->rows, (long long)r->width);
-    nst_gates_most(g, name, soft_ns / exp_ns, 2, "x",
-                   nst_format(ctx->arena, "%.3f ns an element, exp %.3f", soft_ns / (double)n, exp_ns / (double)n));
-    name = nst_format(ctx->arena, "exp %lldx%lld, time over the faster of ours and libmvec", (long long)r->rows,
-                      (long long)r->width);
-    if (n_cases == 3)
-        nst_gates_most(g, name, exp_ns / fmin(exp_ns, bench.times[2].best), 1.2, "x",
-                       nst_format(ctx->arena, "%s %.3f ns an element", mvec.name, bench.times[2].best / (double)n));
-    else
-        nst_gates_missing(g, name, "glibc's libmvec cannot be loaded", true);
-    nst_bench_dispose(&bench);
-    return NST_OK;
+    NST_TRY(nst_gate_trial_new(ctx, g, cases, n_cases, NST_PEAK_COUNT, &r->trial));
+    NST_TRY(nst_gates_insist(ctx, g, softmax_behind, r, &more));
+    return add_softmax(ctx, r, mvec.name, more);
+}
+
+/* --- layer norm against a copy ------------------------------------------------------------------------------- */
+
+static double copy_ns(const Rows *r)
+{
+    double best = INFINITY;
+    for (int k = 1; k <= NST_COPY_CASES; k++) best = fmin(best, r->trial->bench.times[k].best);
+    return best;
+}
+
+static NstGateRow norm_row(const Rows *r)
+{
+    return (NstGateRow){
+        .unit = "x", .kind = NST_GATE_MOST, .measured = r->trial->bench.times[0].best / copy_ns(r), .required = 2};
+}
+
+static NstGateTrial *norm_behind(void *arg)
+{
+    Rows *r = arg;
+    NstGateRow row = norm_row(r);
+    return nst_gates_is_met(r->g, &row) ? NULL : r->trial;
 }
 
 static NstStatus layer_norm(NstCtx *ctx, void *arg)
@@ -107,22 +169,21 @@ static NstStatus layer_norm(NstCtx *ctx, void *arg)
     Rows *r = arg;
     NstGates *g = r->g;
     NstGateProgram *norm;
-    NstBench bench;
+    const char *more;
     size_t n = (size_t)(r->rows * r->width);
     NST_TRY(nst_gate_program_make(ctx, g, head(ctx, r, "layer_norm", norm_body), &norm));
     one_kernel(ctx, r, norm, "layer norm");
     NstCopy copy = {
         .to = nst_gates_floats(ctx->arena, n, 1), .from = nst_gates_floats(ctx->arena, n, 2), .bytes = 4 * n};
     NstBenchCase cases[1 + NST_COPY_CASES] = {nst_gate_program_case(norm, 0, 8 * (double)n)};
-    int n_copies = nst_copy_cases(&copy, cases + 1);
-    NST_TRY(nst_gates_measure(ctx, g, cases, 1 + n_copies, NST_PEAK_COUNT, &bench));
-    double best = INFINITY;
-    for (int k = 1; k <= n_copies; k++) best = fmin(best, bench.times[k].best);
-    nst_gates_most(
-        g, nst_format(ctx->arena, "layer norm %lldx%lld, time over a copy", (long long)r->rows, (long long)r->width),
-        bench.times[0].best / best, 2, "x",
-        nst_format(ctx->arena, "%.1f us, copy %.1f us", bench.times[0].best / 1e3, best / 1e3));
-    nst_bench_dispose(&bench);
+    int n_cases = 1 + nst_copy_cases(&copy, cases + 1);
+    NST_TRY(nst_gate_trial_new(ctx, g, cases, n_cases, NST_PEAK_COUNT, &r->trial));
+    NST_TRY(nst_gates_insist(ctx, g, norm_behind, r, &more));
+    NstGateRow row = norm_row(r);
+    row.name = named(ctx, r, "layer norm", "time over a copy");
+    row.note = nst_format(ctx->arena, "%.1f us, copy %.1f us", r->trial->bench.times[0].best / 1e3, copy_ns(r) / 1e3);
+    row.more = more;
+    nst_gates_add(g, row);
     return NST_OK;
 }
 
@@ -130,7 +191,7 @@ void nst_gates_rows(NstGates *g)
 {
     static const int64_t sizes[][2] = {{128, 768}, {32, 4096}};
     for (size_t k = 0; k < 2; k++) {
-        Rows r = {g, sizes[k][0], sizes[k][1]};
+        Rows r = {.g = g, .rows = sizes[k][0], .width = sizes[k][1]};
         nst_gates_try(g, nst_format(g->ctx.arena, "softmax %lldx%lld", (long long)r.rows, (long long)r.width), softmax,
                       &r);
         nst_gates_try(g, nst_format(g->ctx.arena, "layer norm %lldx%lld", (long long)r.rows, (long long)r.width),

@@ -9,9 +9,8 @@
 
 typedef struct Ensemble {
     NstGates *g;
+    const char *name;
     int rows;
-    double ns;
-    const char *facts;
 } Ensemble;
 
 /* Level by level, node numbers of all trees at once: j = 2 j + 1 or 2. */
@@ -43,21 +42,19 @@ static const char *text_of(NstCtx *ctx, int rows)
 
 static NstStatus measure(NstCtx *ctx, void *arg)
 {
-    Ensemble *e = arg;
+    const Ensemble *e = arg;
     NstGateProgram *p;
     NstGateSource source = {.text = text_of(ctx, e->rows)};
-    double rate;
-    NST_TRY(nst_gates_rate_of(ctx, e->g, &source, NST_PEAK_COUNT, (double)e->rows * TREES, &rate, &p));
-    e->ns = 1 / rate;
-    e->facts = nst_gate_program_facts(&e->g->ctx, p);
+    NstGateRow row = {.kind = NST_GATE_INFO, .peak = NST_PEAK_COUNT};
+    NST_TRY(nst_gates_rate_of(ctx, e->g, &source, (double)e->rows * TREES, &row, &p));
+    nst_gates_info(e->g, e->name, 1 / row.measured, "ns a row and tree", nst_gate_program_facts(ctx, p));
     return NST_OK;
 }
 
 void nst_gates_trees(NstGates *g)
 {
     for (int rows = 1; rows <= 1000; rows += 999) {
-        Ensemble e = {.g = g, .rows = rows};
-        const char *name = nst_format(g->ctx.arena, "500 trees of depth 6, %d rows", rows);
-        if (nst_gates_try(g, name, measure, &e)) nst_gates_info(g, name, e.ns, "ns a row and tree", e.facts);
+        Ensemble e = {.g = g, .name = nst_format(g->ctx.arena, "500 trees of depth 6, %d rows", rows), .rows = rows};
+        nst_gates_try(g, e.name, measure, &e);
     }
 }
