@@ -5,7 +5,6 @@
  * --patience: how long a row that falls short may be measured beyond its first rounds, for busy machines.
  * --known: rows that may be unmet, for tests: they are printed as such and do not count.
  * --row: of the convolutions only those whose names hold the text.
- * --adopt HEADING: makes the page as it was before it had sections the section of that CPU, and ends.
  * --evidence: the page to put the table into as this CPU's section; only with all rows at their full values.
  * Prints a table; exit status 1 if a row is unmet, 2 for bad usage. */
 #include "bench/gates.h"
@@ -29,7 +28,7 @@ static const struct {
 #define N_SUBJECTS (sizeof subjects / sizeof *subjects)
 
 typedef struct Options {
-    const char *only, *evidence, *commit, *known, *adopt;
+    const char *only, *evidence, *commit, *known;
 } Options;
 
 static NstStatus prepare(NstCtx *ctx, void *arg)
@@ -112,29 +111,6 @@ static NstStatus write_evidence(NstGates *g, const Options *o, const char *table
     return nst_guard(&g->ctx, write_page, &page);
 }
 
-/* The page as it was for one CPU, without sections, as the section of the CPU named. */
-static NstStatus adopt_page(NstCtx *ctx, void *arg)
-{
-    Page *page = arg;
-    char *old, cpu[64];
-    size_t size;
-    const char *merged;
-    NST_TRY(nst_os_read_file(ctx, ctx->arena, page->path, 1 << 24, &old, &size));
-    char *at = strstr(old, " Commit "), *end = strstr(old, ".\n\nPeaks");
-    char commit[64], date[32];
-    NST_CHECK(ctx, at && end && sscanf(at, " Commit %63[^,], %63[^,], %31[0-9-]", commit, cpu, date) == 3, NST_E_PARSE,
-              "%s is not the page of one CPU", page->path);
-    while (old[size - 1] == '\n') old[--size] = '\0';
-    page->section.commit = commit;
-    page->section.date = date;
-    page->section.table = end + 3;
-    NST_TRY(nst_evidence_merge(ctx, "", &page->section, &merged));
-    FILE *file = fopen(page->path, "w");
-    NST_CHECK(ctx, file, NST_E_IO, "%s cannot be written", page->path);
-    fputs(merged, file);
-    return fclose(file) == 0 ? NST_OK : NST_E_IO;
-}
-
 /* --- options ------------------------------------------------------------------------------------------------- */
 
 static int usage(void)
@@ -167,7 +143,6 @@ static bool read_options(int n, char **words, NstGates *g, Options *o)
         if (strcmp(word, "--build") == 0) text = &g->build;
         if (strcmp(word, "--known") == 0) text = &o->known;
         if (strcmp(word, "--evidence") == 0) text = &o->evidence;
-        if (strcmp(word, "--adopt") == 0) text = &o->adopt;
         if (strcmp(word, "--commit") == 0) text = &o->commit;
         const char *value = words[++k];
         if (text)
@@ -202,13 +177,6 @@ int main(int n, char **words)
     if (!read_options(n, words, &g, &o)) return usage();
     if (nst_ctx_init(&g.ctx) != NST_OK) return 2;
     int result = 2;
-    if (o.adopt) {
-        Page page = {.path = o.evidence, .section.cpu = o.adopt};
-        NstStatus status = nst_guard(&g.ctx, adopt_page, &page);
-        if (status != NST_OK) fprintf(stderr, "gates: %s\n", g.ctx.error);
-        nst_ctx_dispose(&g.ctx);
-        return status != NST_OK;
-    }
     if (nst_guard(&g.ctx, prepare, &g) == NST_OK && (!o.known || nst_gates_read_known(&g.ctx, &g, o.known) == NST_OK)) {
         NstText table;
         nst_text_init(&table, g.ctx.arena);
