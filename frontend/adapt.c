@@ -216,6 +216,12 @@ ADAPT(only_spatial)
         fail(c, NST_E_UNSUPPORTED, "statistics an element (spatial 0) are not supported");
 }
 
+ADAPT(only_fmod)
+{
+    if (nst_dtype_is_float(dtype(c, in(c, 0))) && (!has_attr(c, "fmod") || !attr_i(c, "fmod")))
+        fail(c, NST_E_MODEL, "fmod is 0, allowed for floats before version 28: 1");
+}
+
 ADAPT(only_first_output)
 {
     for (int k = 1; k < c->n_outs; k++)

@@ -71,8 +71,8 @@ static NstStatus read_tensor_type(Import *m, const char *name, const Onnx__TypeP
     const Onnx__TypeProto__Tensor *t = proto->tensor_type;
     NstDtype dtype = nst_dtype_from_onnx(t->elem_type);
     NstDim shape[NST_MAX_RANK];
-    NST_CHECK(m->ctx, dtype != NST_DTYPE_NONE, NST_E_MODEL, "input '%s': element type %d, allowed: 1 to 26", name,
-              t->elem_type);
+    NST_CHECK(m->ctx, dtype != NST_DTYPE_NONE, NST_E_MODEL, "input '%s': element type %d, allowed: 1 to %d", name,
+              t->elem_type, NST_DTYPE_COUNT - 1);
     NST_CHECK(m->ctx, t->shape || by, NST_E_UNSUPPORTED,
               "input '%s': the model does not say its rank; declare its shape", name);
     size_t rank = t->shape ? t->shape->n_dim : (size_t)by->rank;

@@ -33,6 +33,16 @@ int64_t attr_i(NstLower *c, const char *name)
     return attr_of(c, name)->i;
 }
 
+NstDtype attr_type(NstLower *c, const char *name, NstDtype otherwise)
+{
+    int64_t code = attr_i(c, name);
+    NstDtype t = code > 0 && code < NST_DTYPE_COUNT ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
+    if (otherwise != NST_DTYPE_NONE && (!has_attr(c, name) || code == 0)) return otherwise;
+    if (t == NST_DTYPE_NONE)
+        fail(c, NST_E_MODEL, "%s %lld, allowed: 1 to %d", name, (long long)code, NST_DTYPE_COUNT - 1);
+    return t == NST_DTYPE_NONE ? NST_F32 : t;
+}
+
 double attr_f(NstLower *c, const char *name)
 {
     return attr_of(c, name)->f;

@@ -72,6 +72,8 @@ static inline bool failed(const NstLower *c)
 
 bool has_attr(const NstLower *c, const char *name);
 int64_t attr_i(NstLower *c, const char *name);
+/* The element type whose code that is; `otherwise`, if there is one, where it is absent or 0. */
+NstDtype attr_type(NstLower *c, const char *name, NstDtype otherwise);
 double attr_f(NstLower *c, const char *name);
 const char *attr_s(NstLower *c, const char *name);
 bool attr_is(NstLower *c, const char *name, const char *text);

@@ -7,7 +7,7 @@
 #include "ir/strings.h"
 #include "onnx.pb-c.h"
 
-#define NST_ONNX_MAX_IR    13 /* newest IR version this was written for */
+#define NST_ONNX_MAX_IR    14 /* newest IR version this was written for */
 #define NST_ONNX_MAX_OPSET 28 /* newest opset of ai.onnx in the operator table */
 
 /* A file of external data that was mapped for some tensor. */

@@ -95,7 +95,8 @@ static const struct {
     {"plain", "num+b1"},
     {"basic", "plain+c64+c128+str"},
     {"f8", "f8e4m3fn+f8e4m3fnuz+f8e5m2+f8e5m2fnuz"},
-    {"any", "basic+f8+i4+u4+i2+u2+f4e2m1+f8e8m0"},
+    {"f6", "f6e2m3+f6e3m2"},
+    {"any", "basic+f8+i4+u4+i2+u2+f4e2m1+f8e8m0"}, /* before opset 28 */
 };
 
 static bool word_has(const char *word, size_t n, NstDtype type)

@@ -19,8 +19,8 @@ static NstStatus read_shape(Source *s)
     NstWeight *w = s->w;
     w->dtype = nst_dtype_from_onnx(s->t->data_type);
     s->info = nst_dtype_info(w->dtype);
-    NST_CHECK(s->ctx, w->dtype != NST_DTYPE_NONE, NST_E_MODEL, "%s: data type %d, allowed: 1 to 26", s->what,
-              s->t->data_type);
+    NST_CHECK(s->ctx, w->dtype != NST_DTYPE_NONE, NST_E_MODEL, "%s: data type %d, allowed: 1 to %d", s->what,
+              s->t->data_type, NST_DTYPE_COUNT - 1);
     NST_CHECK(s->ctx, s->t->n_dims <= NST_MAX_RANK, NST_E_LIMIT, "%s: rank %zu, allowed: at most %d", s->what,
               s->t->n_dims, NST_MAX_RANK);
     NST_CHECK(s->ctx, !s->t->segment, NST_E_UNSUPPORTED, "%s: tensors in segments are not supported", s->what);
@@ -41,13 +41,17 @@ static NstStatus read_shape(Source *s)
 
 /* --- packed bytes ---------------------------------------------------------------------------------------------- */
 
-/* Elements of 4 and 2 bits, low bits first, to a byte each; signed ones are extended. */
+/* Elements of 6, 4 and 2 bits, low bits first, to a byte each; signed ones are extended. */
 static void unpack_small(const Source *s, const unsigned char *from, unsigned char *to)
 {
-    int bits = s->info->bits, per_byte = 8 / bits;
+    int bits = s->info->bits;
     unsigned mask = (1u << bits) - 1, sign = nst_dtype_is_signed(s->w->dtype) ? 1u << (bits - 1) : 0;
     for (int64_t k = 0; k < s->w->count; k++) {
-        unsigned v = (unsigned)from[k / per_byte] >> (bits * (int)(k % per_byte)) & mask;
+        int64_t at = k * bits / 8;
+        int shift = (int)(k * bits % 8);
+        unsigned v = (unsigned)from[at] >> shift;
+        if (shift + bits > 8) v |= (unsigned)from[at + 1] << (8 - shift);
+        v &= mask;
         to[k] = (unsigned char)(v & sign ? v | ~mask : v);
     }
 }
@@ -85,7 +89,9 @@ static NstStatus take_field(Source *s, const char *field, const void *from, size
     NstWeight *w = s->w;
     size_t keep = (size_t)s->info->bytes, per = keep > size ? keep / size : 1; /* complex: two numbers an element */
     size_t wanted = (size_t)w->count * per;
-    if (s->info->bits < 8) wanted = ((size_t)w->count * (size_t)s->info->bits + 7) / 8;
+    bool packed =
+        s->info->bits < 8 && s->info->bits != 6; /* entries hold a byte of 4- and 2-bit elements, one of 6 bits */
+    if (packed) wanted = ((size_t)w->count * (size_t)s->info->bits + 7) / 8;
     NST_CHECK(s->ctx, n == wanted, NST_E_MODEL, "%s: %zu entries of %s, its shape needs %zu", s->what, n, field,
               wanted);
     unsigned char *data = nst_alloc(s->model->arena, w->bytes);
@@ -94,9 +100,10 @@ static NstStatus take_field(Source *s, const char *field, const void *from, size
         if (w->bytes) memcpy(data, from, w->bytes);
         return NST_OK;
     }
-    unsigned char *low = s->info->bits < 8 ? nst_alloc(s->model->arena, n) : data;
+    unsigned char *low = packed ? nst_alloc(s->model->arena, n) : data;
     for (size_t k = 0; k < n; k++) memcpy(low + k * keep, (const unsigned char *)from + k * size, keep);
-    if (s->info->bits < 8) unpack_small(s, low, data);
+    if (packed) unpack_small(s, low, data);
+    for (size_t k = 0; s->info->bits == 6 && k < n; k++) data[k] &= 0x3f;
     for (size_t k = 0; w->dtype == NST_BOOL && k < n; k++) data[k] = ((const int32_t *)from)[k] != 0;
     return NST_OK;
 }

@@ -159,8 +159,8 @@ static NstStatus check_layout(NstVerifier *v, const NstBuffer *buffer)
 static NstStatus check_bits(NstVerifier *v, const NstBuffer *buffer)
 {
     const NstDtypeInfo *type = nst_dtype_info(buffer->dtype);
-    bool packed = buffer->layout.bits == type->bits && type->bits < 8 && buffer->space == NST_SPACE_ARG &&
-                  buffer->access == NST_ACCESS_IN;
+    bool packed = buffer->layout.bits == type->bits && type->bits < 8 && 8 % type->bits == 0 &&
+                  buffer->space == NST_SPACE_ARG && buffer->access == NST_ACCESS_IN;
     if (buffer->layout.bits != 8 * type->bytes && !packed)
         return nst_verify_broken(v, 3, "buffer '%s' of %s has %d bits an element", buffer->name, type->name,
                                  buffer->layout.bits);

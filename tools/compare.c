@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RTOL 1e-3
 #define ATOL 1e-7
 
 typedef enum Special {
@@ -26,7 +25,8 @@ typedef struct Format {
 static const Format formats[] = {{NST_F16, 5, 10, 15, SPECIAL_IEEE},       {NST_BF16, 8, 7, 127, SPECIAL_IEEE},
                                  {NST_F8E4M3FN, 4, 3, 7, SPECIAL_ALL_SET}, {NST_F8E4M3FNUZ, 4, 3, 8, SPECIAL_MINUS_0},
                                  {NST_F8E5M2, 5, 2, 15, SPECIAL_IEEE},     {NST_F8E5M2FNUZ, 5, 2, 16, SPECIAL_MINUS_0},
-                                 {NST_F4E2M1, 2, 1, 1, SPECIAL_NONE}};
+                                 {NST_F4E2M1, 2, 1, 1, SPECIAL_NONE},      {NST_F6E2M3, 2, 3, 1, SPECIAL_NONE},
+                                 {NST_F6E3M2, 3, 2, 3, SPECIAL_NONE}};
 
 static double decode(const Format *f, uint32_t bits)
 {
@@ -53,7 +53,8 @@ static Number number_at(NstDtype dtype, const char *at)
     size_t size = nst_dtype_size(dtype);
     memcpy(&bits, at, size); /* little-endian */
     uint64_t sign = (uint64_t)1 << (8 * size - 1);
-    if (dtype == NST_F4E2M1) sign = 8;
+    if (dtype == NST_F4E2M1) sign = 1 << 3;
+    if (dtype == NST_F6E2M3 || dtype == NST_F6E3M2) sign = 1 << 5;
     n.place = bits & sign ? -(int64_t)(bits & ~sign) : (int64_t)bits;
     if (dtype == NST_F64) {
         memcpy(&n.value, at, sizeof n.value);
@@ -77,11 +78,11 @@ static bool is_float(NstDtype dtype)
     return dtype == NST_F32 || dtype == NST_F64 || dtype == NST_F8E8M0;
 }
 
-static bool is_close(double given, double expected)
+static bool is_close(double given, double expected, double rtol)
 {
     if (isnan(given) || isnan(expected)) return isnan(given) && isnan(expected);
     if (isinf(given) || isinf(expected)) return given == expected;
-    return fabs(given - expected) <= ATOL + RTOL * fabs(expected);
+    return fabs(given - expected) <= ATOL + rtol * fabs(expected);
 }
 
 /* A whole number as text. */
@@ -135,10 +136,10 @@ static void explain(char why[COMPARE_TEXT], NstDtype dtype, const char *given, c
     }
 }
 
-static bool same_element(NstDtype dtype, const char *a, const char *b)
+static bool same_element(NstDtype dtype, const char *a, const char *b, double rtol)
 {
     if (dtype == NST_STR) return same_strings(string_at(a), string_at(b));
-    if (is_float(dtype)) return is_close(number_at(dtype, a).value, number_at(dtype, b).value);
+    if (is_float(dtype)) return is_close(number_at(dtype, a).value, number_at(dtype, b).value, rtol);
     return memcmp(a, b, nst_dtype_size(dtype)) == 0;
 }
 
@@ -150,7 +151,7 @@ static void print_type(char text[160], const NstTensor *tensor)
     snprintf(text + n, (size_t)(160 - n), "]");
 }
 
-bool compare_tensors(const NstTensor *given, const NstTensor *expected, char why[COMPARE_TEXT])
+bool compare_tensors(const NstTensor *given, const NstTensor *expected, double rtol, char why[COMPARE_TEXT])
 {
     bool same = given->dtype == expected->dtype && given->rank == expected->rank;
     size_t count = 1, bad = 0, first = 0;
@@ -173,7 +174,7 @@ bool compare_tensors(const NstTensor *given, const NstTensor *expected, char why
     size_t size = nst_dtype_size(part);
     const char *a = given->data, *b = expected->data;
     for (size_t k = 0; k < count; k++) {
-        if (same_element(part, a + k * size, b + k * size)) continue;
+        if (same_element(part, a + k * size, b + k * size, rtol)) continue;
         if (bad++ == 0) first = k;
     }
     if (bad == 0) return true;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/compare.h"
 #include "tools/progress.h"
 #include "tools/tool.h"
 
@@ -31,6 +32,8 @@ static const char help[] =
     "  --output-dir DIR              write each output as DIR/NAME.npy\n"
     "  --interpret                   use the reference interpreter (test too)\n"
     "  --repeat N, --warmup N        bench: runs measured (100), runs before (10)\n"
+    "test\n"
+    "  --rtol R                      how far floats may be from what is expected, relatively (0.001)\n"
     "dump-ir\n"
     "  --stage graph|nest|sched|llvm|asm|plan   (graph)\n"
     "  --kernel NAME|NUMBER          only this kernel\n"
@@ -71,6 +74,7 @@ enum {
     OPT_INTERPRET,
     OPT_REPEAT,
     OPT_WARMUP,
+    OPT_RTOL,
     OPT_STAGE,
     OPT_KERNEL,
     OPT_PASSES,
@@ -102,6 +106,7 @@ static const struct option long_options[] = {{"input", required_argument, NULL, 
                                              {"interpret", no_argument, NULL, OPT_INTERPRET},
                                              {"repeat", required_argument, NULL, OPT_REPEAT},
                                              {"warmup", required_argument, NULL, OPT_WARMUP},
+                                             {"rtol", required_argument, NULL, OPT_RTOL},
                                              {"stage", required_argument, NULL, OPT_STAGE},
                                              {"kernel", required_argument, NULL, OPT_KERNEL},
                                              {"passes", required_argument, NULL, OPT_PASSES},
@@ -202,6 +207,13 @@ static bool parse_number(const char *text, int64_t least, int64_t most, int64_t 
     return end != text && *end == '\0' && errno == 0 && parsed >= least && parsed <= most;
 }
 
+static bool parse_fraction(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value >= 0 && *value <= 1;
+}
+
 static int take_named(ToolOptions *o, int option, char *value)
 {
     ToolNamedList *list = option == OPT_INPUT ? &o->inputs : option == OPT_SHAPE ? &o->shapes : &o->dims;
@@ -259,6 +271,9 @@ static int take_option(ToolOptions *o, int option, char *value)
     case OPT_PROGRESS: o->progress = true; return 0;
     case OPT_QUIET: o->quiet = true; return 0;
     case OPT_VERBOSE: o->engine.log = log_line; return 0;
+    case OPT_RTOL:
+        if (!parse_fraction(value, &o->rtol)) return tool_usage("--rtol '%s', allowed are 0 to 1", value);
+        return 0;
     case OPT_REPEAT:
         if (!parse_number(value, 1, 1000000000, &o->repeat))
             return tool_usage("--repeat '%s', allowed are 1 and above", value);
@@ -284,7 +299,7 @@ int main(int n_words, char **words)
     } commands[] = {{"run", tool_run, 1, 1},      {"bench", tool_bench, 1, 1}, {"inspect", tool_inspect, 1, 1},
                     {"dump-ir", tool_dump, 1, 1}, {"opt", tool_opt, 1, 1},     {"cache", tool_cache, 1, 1},
                     {"test", tool_test, 1, -1},   {"ops", tool_ops, 0, 0}};
-    static ToolOptions options = {.repeat = 100, .warmup = 10};
+    static ToolOptions options = {.repeat = 100, .warmup = 10, .rtol = COMPARE_RTOL};
     for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
         if (option == OPT_HELP || option == 'h') {
             fputs(help, stdout);

@@ -247,7 +247,7 @@ static uint32_t outputs_of(const DataSet *set, const NstModelPort *port, uint32_
     return n;
 }
 
-static void compare_outputs(DataSet *set)
+static void compare_outputs(DataSet *set, double rtol)
 {
     uint32_t at = 0;
     for (uint32_t k = 0; k < set->n_out; k++) set->c->hash = compare_hash(set->c->hash, &set->out[k].tensor);
@@ -263,7 +263,8 @@ static void compare_outputs(DataSet *set)
             set_verdict(set->c, FAILED, what, why);
         }
         for (uint32_t j = 0; read == 0 && j < n && j < given; j++)
-            if (!compare_tensors(&set->out[at + j].tensor, &set->read[j], why)) set_verdict(set->c, FAILED, what, why);
+            if (!compare_tensors(&set->out[at + j].tensor, &set->read[j], rtol, why))
+                set_verdict(set->c, FAILED, what, why);
         for (uint32_t j = 0; j < n; j++) nst_tensor_release(&set->read[j]);
         at += given;
     }
@@ -285,7 +286,7 @@ static void run_data_set(DataSet *set, NstModel *model, const ToolOptions *optio
     } else if (set->n_out > MAX_VALUES) {
         set_verdict(c, FAILED, "", "more outputs than this tool takes");
     } else if (take_status(c, nst_session_run(set->session, set->in, n_in, set->out, set->n_out, NULL), "")) {
-        compare_outputs(set);
+        compare_outputs(set, options->rtol);
     }
 }
 

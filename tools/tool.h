@@ -32,6 +32,7 @@ typedef struct ToolOptions {
     ToolNamedList inputs, shapes, dims;
     NstInputShape shape[TOOL_MAX_NAMED]; /* of shapes */
     int64_t repeat, warmup;
+    double rtol;
     const char *overridable[TOOL_MAX_NAMED];
     const char *layers[TOOL_MAX_NAMED]; /* of the cache */
     bool json, tsv, remove, quiet, progress;

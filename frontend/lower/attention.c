@@ -151,11 +151,10 @@ static V modified(NstLower *c, const char *attr, V x)
 LOWER(flex_attention)
 {
     V q = in(c, 0), k = in(c, 1), v = in(c, 2);
-    int64_t code = attr_i(c, "softmax_precision"), q_heads, heads;
-    NstDtype own = dtype(c, q), wide = own == NST_F64 ? NST_F64 : NST_F32;
-    if (has_attr(c, "softmax_precision"))
-        wide = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
-    if (!nst_dtype_is_float(wide)) fail(c, NST_E_MODEL, "softmax_precision %lld is no float", (long long)code);
+    int64_t q_heads, heads;
+    NstDtype own = dtype(c, q), wide = attr_type(c, "softmax_precision", own == NST_F64 ? NST_F64 : NST_F32);
+    if (!nst_dtype_is_float(wide))
+        fail(c, NST_E_MODEL, "softmax_precision %lld is no float", (long long)attr_i(c, "softmax_precision"));
     if (rank(c, q) != 4 || rank(c, k) != 4 || rank(c, v) != 4)
         fail(c, NST_E_SHAPE, "Q, K and V have ranks %d, %d and %d, allowed: 4", rank(c, q), rank(c, k), rank(c, v));
     if (failed(c)) return;

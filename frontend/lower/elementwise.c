@@ -34,8 +34,6 @@ LOWER(is_inf)
 
 LOWER(mod)
 {
-    bool is_float = nst_dtype_is_float(dtype(c, in(c, 0)));
-    if (is_float && !attr_i(c, "fmod")) fail(c, NST_E_MODEL, "fmod is 0, allowed for floats: 1");
     out(c, 0, map(c, attr_i(c, "fmod") ? "rem(a, b)" : "mod(a, b)", in(c, 0), in(c, 1)));
 }
 
@@ -66,7 +64,8 @@ LOWER(prelu)
 
 LOWER(bit_shift)
 {
-    out(c, 0, map(c, attr_is(c, "direction", "LEFT") ? "a << b" : "a >> b", in(c, 0), in(c, 1)));
+    const char *right = nst_dtype_is_signed(dtype(c, in(c, 0))) ? "sar(a, b)" : "a >> b";
+    out(c, 0, map(c, attr_is(c, "direction", "LEFT") ? "a << b" : right, in(c, 0), in(c, 1)));
 }
 
 /* "step" or "step | after": folds any number of inputs from the left; after has b = their number. */
@@ -93,13 +92,6 @@ LOWER(identity)
     out(c, 0, in(c, 0));
 }
 
-static NstDtype target_type(NstLower *c, int64_t code)
-{
-    NstDtype to = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
-    if (to == NST_DTYPE_NONE) fail(c, NST_E_MODEL, "type %lld, allowed: 1 to 26", (long long)code);
-    return to == NST_DTYPE_NONE ? NST_F32 : to;
-}
-
 /* A float as the power of two above or below it, for the type that has only those. */
 static V to_power(NstLower *c, V x)
 {
@@ -114,7 +106,7 @@ static V to_power(NstLower *c, V x)
     return nst_build_bitcast(c->b, bits, NST_F32);
 }
 
-/* Only the 8- and 4-bit floats saturate; integers wrap, floats going to 4 and 2 bits by way of i32.  A type without NaN
+/* Only floats of 8 bits and fewer saturate; integers wrap, floats going to 4 and 2 bits by way of i32.  A type without NaN
  * gets -0 for it, as in the reference. */
 static V cast_to(NstLower *c, V x, NstDtype to)
 {
@@ -125,14 +117,14 @@ static V cast_to(NstLower *c, V x, NstDtype to)
     if (dtype(c, x) == NST_STR) x = string_to_number(c, x, to);
     from_float = nst_dtype_is_float(dtype(c, x));
     if (to == NST_F8E8M0) x = to_power(c, x);
-    if (to == NST_F4E2M1 && from_float) x = map(c, "isnan(a) ? -0.0 : a", widen(c, x));
+    if (is_float && nst_dtype_info(to)->bits < 8 && from_float) x = map(c, "isnan(a) ? -0.0 : a", widen(c, x));
     if (!is_float && nst_dtype_info(to)->bits < 8 && from_float) x = convert(c, x, NST_I32);
     return nst_build_convert(c->b, x, to, small && attr_i(c, "saturate") != 0);
 }
 
 LOWER(cast)
 {
-    out(c, 0, cast_to(c, in(c, 0), target_type(c, attr_i(c, "to"))));
+    out(c, 0, cast_to(c, in(c, 0), attr_type(c, "to", NST_DTYPE_NONE)));
 }
 
 LOWER(cast_like)

@@ -24,20 +24,13 @@ static int quant_axis(NstLower *c, V scale, V x)
     return one ? 0 : norm_axis(c, attr_i(c, "axis"), rank(c, x), false);
 }
 
-static NstDtype wanted_type(NstLower *c, NstDtype otherwise)
-{
-    int64_t code = attr_i(c, "output_dtype");
-    NstDtype t = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
-    return code == 0 || t == NST_DTYPE_NONE ? otherwise : t;
-}
-
 /* (x - zero) * scale */
 LOWER(dequantize)
 {
     V x = in(c, 0), scale = in(c, 1);
     int axis = quant_axis(c, scale, x);
     bool is_float = nst_dtype_is_float(dtype(c, x));
-    NstDtype to = wanted_type(c, dtype(c, scale));
+    NstDtype to = attr_type(c, "output_dtype", dtype(c, scale));
     V y = convert(c, x, is_float ? NST_F32 : NST_I32);
     if (has(c, 2)) y = map(c, "a - b", y, convert(c, spread(c, in(c, 2), x, axis), dtype(c, y)));
     y = map(c, "a * b", convert(c, y, NST_F32), convert(c, spread(c, scale, x, axis), NST_F32));
@@ -72,7 +65,7 @@ LOWER(quantize)
 {
     V x = in(c, 0), scale = in(c, 1), zero = in(c, 2);
     int axis = quant_axis(c, scale, x);
-    NstDtype to = zero.i ? dtype(c, zero) : wanted_type(c, NST_U8);
+    NstDtype to = zero.i ? dtype(c, zero) : attr_type(c, "output_dtype", NST_U8);
     x = convert(c, widen(c, x), NST_F32);
     scale = convert(c, spread(c, scale, x, axis), NST_F32);
     out(c, 0, quantize(c, x, scale, zero.i ? spread(c, zero, x, axis) : zero, to));

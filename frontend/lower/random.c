@@ -16,11 +16,9 @@ static V uniform(NstLower *c, int rank, const D *shape, int64_t salt)
 /* The type in attribute dtype, or where it is not there that of x. */
 static NstDtype result_type(NstLower *c, V x)
 {
-    int64_t code = attr_i(c, "dtype");
-    NstDtype t = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
-    if (!has_attr(c, "dtype")) return dtype(c, x);
-    if (t == NST_DTYPE_NONE || t == NST_STR || nst_dtype_info(t)->klass == NST_CLASS_COMPLEX)
-        fail(c, NST_E_MODEL, "dtype %lld is no type of numbers", (long long)code);
+    NstDtype t = attr_type(c, "dtype", dtype(c, x));
+    if (has_attr(c, "dtype") && (t == NST_STR || nst_dtype_info(t)->klass == NST_CLASS_COMPLEX))
+        fail(c, NST_E_MODEL, "dtype %lld is no type of numbers", (long long)attr_i(c, "dtype"));
     return t;
 }
 

@@ -116,17 +116,9 @@ bool same_structure(NstLower *c, V a, V b)
 
 /* --- operators ------------------------------------------------------------------------------------------------- */
 
-static NstDtype dtype_attr(NstLower *c)
-{
-    int64_t code = has_attr(c, "dtype") ? attr_i(c, "dtype") : 1;
-    NstDtype t = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
-    if (t == NST_DTYPE_NONE) fail(c, NST_E_MODEL, "dtype %lld, allowed: 1 to 26", (long long)code);
-    return t;
-}
-
 LOWER(sequence_empty)
 {
-    out(c, 0, sequence_of(c, dtype_attr(c), 0, NULL));
+    out(c, 0, sequence_of(c, attr_type(c, "dtype", NST_F32), 0, NULL));
 }
 
 LOWER(sequence_construct)

@@ -303,14 +303,14 @@ LOWER(space_to_depth)
 {
     V x = in(c, 0);
     int64_t b = attr_i(c, "blocksize");
-    static const int order[] = {0, 3, 5, 1, 2, 4};
+    static const int dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
     if (b < 1 || b > 65536 || rank(c, x) != 4)
         fail(c, NST_E_MODEL, "blocksize %lld, rank %d, allowed: 1 to 65536, 4", (long long)b, rank(c, x));
     if (failed(c)) return;
     NstDims *dims = c->b->graph->dims;
     D n = num(c, b), h = nst_dim_floordiv(dims, dim(c, x, 2), n), w = nst_dim_floordiv(dims, dim(c, x, 3), n);
     D apart[6] = {dim(c, x, 0), dim(c, x, 1), h, n, w, n};
-    x = permute(c, reshape(c, x, 6, apart), order);
+    x = permute(c, reshape(c, x, 6, apart), attr_is(c, "mode", "CRD") ? crd : dcr);
     out(c, 0, merge_axes(c, merge_axes(c, x, 1), 1));
 }
 
@@ -332,8 +332,7 @@ LOWER(trilu)
 LOWER(eye_like)
 {
     V x = in(c, 0);
-    int64_t code = attr_i(c, "dtype");
-    NstDtype t = has_attr(c, "dtype") && code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : dtype(c, x);
+    NstDtype t = attr_type(c, "dtype", dtype(c, x));
     if (rank(c, x) != 2) fail(c, NST_E_SHAPE, "input has rank %d, allowed: 2", rank(c, x));
     if (failed(c)) return;
     V row = along(c, nst_build_iota(c->b, dim(c, x, 0)), 0, 2),
@@ -343,10 +342,8 @@ LOWER(eye_like)
 
 LOWER(bit_cast)
 {
-    int64_t code = attr_i(c, "to");
-    NstDtype to = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
+    NstDtype to = attr_type(c, "to", NST_DTYPE_NONE);
     V x = in(c, 0);
-    if (to == NST_DTYPE_NONE) fail(c, NST_E_MODEL, "type %lld, allowed: 1 to 26", (long long)code);
     if (dtype(c, x) == NST_BOOL) x = convert(c, x, NST_U8);
     if (!failed(c)) out(c, 0, to == NST_BOOL ? map(c, "a != 0", x) : nst_build_bitcast(c->b, x, to));
 }

@@ -3,14 +3,6 @@
  * Long ones of known length are split into short ones.  Source: Cooley and Tukey (1965). */
 #include "frontend/lower.h"
 
-static NstDtype type_attr(NstLower *c, const char *name)
-{
-    int64_t code = attr_i(c, name);
-    NstDtype t = code > 0 && code < 100 ? nst_dtype_from_onnx((int)code) : NST_DTYPE_NONE;
-    if (t == NST_DTYPE_NONE) fail(c, NST_E_MODEL, "%s %lld, allowed: 1 to 26", name, (long long)code);
-    return t == NST_DTYPE_NONE ? NST_F32 : t;
-}
-
 static D size_in(NstLower *c, int k, const char *what)
 {
     int n;
@@ -25,7 +17,7 @@ LOWER(window_function)
     D size = size_in(c, 0, "size"), period = attr_i(c, "periodic") ? size : minus1(c, size);
     V i = convert(c, nst_build_iota(c->b, size), NST_F64), n = convert(c, size_value(c, period), NST_F64);
     V angle = map(c, "b > 0 ? 6.283185307179586 * a / b : 3.141592653589793", i, n);
-    out(c, 0, convert(c, map(c, arg, angle), type_attr(c, "output_datatype")));
+    out(c, 0, convert(c, map(c, arg, angle), attr_type(c, "output_datatype", NST_DTYPE_NONE)));
 }
 
 /* --- transforms ------------------------------------------------------------------------------------------------ */
@@ -231,5 +223,5 @@ LOWER(mel_weight_matrix)
     V rise = map(c, "a < b | a > c ? 0 : (b == c ? 1 : (a - b) / (c - b))", j, bin[0], bin[1]);
     out(c, 0,
         convert(c, map(c, "a >= b & a < c ? (c - a) / (c - b) : d", j, bin[1], bin[2], rise),
-                type_attr(c, "output_datatype")));
+                attr_type(c, "output_datatype", NST_DTYPE_NONE)));
 }

@@ -67,6 +67,8 @@ static const Format e4m3fnuz_format = {8, 3, 8, 0x7f, 0, 0, true, false};
 static const Format e5m2_format = {8, 2, 15, 0x7b, 0x7c, 0x7f, false, false};
 static const Format e5m2fnuz_format = {8, 2, 16, 0x7f, 0, 0, true, false};
 static const Format e2m1_format = {4, 1, 1, 0x7, 0, 0, false, false};
+static const Format e2m3_format = {6, 3, 1, 0x1f, 0, 0, false, false};
+static const Format e3m2_format = {6, 2, 3, 0x1f, 0, 0, false, false};
 
 static const Format *format_of(NstDtype type)
 {
@@ -78,6 +80,8 @@ static const Format *format_of(NstDtype type)
     case NST_F8E5M2: return &e5m2_format;
     case NST_F8E5M2FNUZ: return &e5m2fnuz_format;
     case NST_F4E2M1: return &e2m1_format;
+    case NST_F6E2M3: return &e2m3_format;
+    case NST_F6E3M2: return &e3m2_format;
     default: NST_ASSERT(!"a narrow float type"); return NULL;
     }
 }

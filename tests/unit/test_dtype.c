@@ -42,7 +42,8 @@ static const Layout layouts[] = {
     {NST_F16, 16, 10, 15, true, false, false},   {NST_BF16, 16, 7, 127, true, false, false},
     {NST_F8E4M3FN, 8, 3, 7, false, true, false}, {NST_F8E4M3FNUZ, 8, 3, 8, false, false, true},
     {NST_F8E5M2, 8, 2, 15, true, false, false},  {NST_F8E5M2FNUZ, 8, 2, 16, false, false, true},
-    {NST_F4E2M1, 4, 1, 1, false, false, false},
+    {NST_F4E2M1, 4, 1, 1, false, false, false},  {NST_F6E2M3, 6, 3, 1, false, false, false},
+    {NST_F6E3M2, 6, 2, 3, false, false, false},
 };
 #define N_LAYOUTS (sizeof layouts / sizeof *layouts)
 
@@ -155,6 +156,8 @@ Test(dtype, overflow_follows_the_tables_of_onnx)
         {NST_F8E5M2, 61440, 0x7b, 0x7c},
         {NST_F8E5M2FNUZ, 61440, 0x7f, 0x80},
         {NST_F4E2M1, 7, 0x7, 0x7},
+        {NST_F6E2M3, 7.75, 0x1f, 0x1f},
+        {NST_F6E3M2, 30, 0x1f, 0x1f},
         {NST_F16, 65520, 0x7c00, 0x7c00},
         {NST_BF16, 0x1.ffp127, 0x7f80, 0x7f80},
     };
@@ -182,7 +185,7 @@ Test(dtype, nan_and_zero_of_every_format)
     } rows[] = {
         {NST_F16, 0x7e00, 0xfe00, 0x8000}, {NST_BF16, 0x7fc0, 0xffc0, 0x8000}, {NST_F8E4M3FN, 0x7f, 0xff, 0x80},
         {NST_F8E4M3FNUZ, 0x80, 0x80, 0},   {NST_F8E5M2, 0x7f, 0xff, 0x80},     {NST_F8E5M2FNUZ, 0x80, 0x80, 0},
-        {NST_F4E2M1, 0x7, 0x7, 0x8},
+        {NST_F4E2M1, 0x7, 0x7, 0x8},       {NST_F6E2M3, 0x1f, 0x1f, 0x20},     {NST_F6E3M2, 0x1f, 0x1f, 0x20},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int saturate = 0; saturate < 2; saturate++) {

@@ -91,7 +91,7 @@ Test(import_bad, versions_and_domains)
 {
     OnnxModel m = one_node("Relu", "x", "y");
     m.ir_version = NST_ONNX_MAX_IR + 1;
-    expect(&m, NST_E_UNSUPPORTED, "IR version 14, supported: 1 to 13");
+    expect(&m, NST_E_UNSUPPORTED, "IR version 15, supported: 1 to 14");
     m = one_node("Relu", "x", "y");
     m.opset = 99;
     expect(&m, NST_E_UNSUPPORTED, "opset 99 of ai.onnx, supported: 1 to 28");

@@ -290,7 +290,7 @@ static void begin_case(Case *c, char *rest)
     c->version = next_word(&rest);
     int64_t version = strtoll(c->version, NULL, 10);
     bool own = strcmp(c->domain, "ai.onnx") == 0;
-    c->model.ir_version = 13;
+    c->model.ir_version = 14;
     c->model.opset = own ? version : 28;
     c->model.domain = own ? NULL : c->domain;
     c->model.domain_version = version;

@@ -66,6 +66,8 @@ Test(weights, raw_data)
                 {22, NST_I4, "\xf1\x08", 2, 3, "\x01\xff\xf8", 3},
                 {25, NST_U2, "\xe4", 1, 4, "\0\1\2\3", 4},
                 {26, NST_I2, "\xe4", 1, 4, "\0\1\xfe\xff", 4},
+                {27, NST_F6E2M3, "\x41\x30\x80\x3f", 4, 5, "\1\1\3\x20\x3f", 5},
+                {28, NST_F6E3M2, "\x3f\x08", 2, 2, "\x3f\x20", 2},
                 {20, NST_F8E5M2FNUZ, "\x80", 1, 1, "\x80", 1},
                 {14, NST_C64, "\0\0\x80\x3f\0\0\0\0", 8, 1, "\0\0\x80\x3f\0\0\0\0", 8}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
@@ -131,7 +133,7 @@ Test(weights, what_does_not_fit)
     cr_expect_eq(read_weight(&t, &w), NST_E_UNSUPPORTED);
     t = tensor(0, 0);
     cr_expect_eq(read_weight(&t, &w), NST_E_MODEL);
-    cr_expect_str_eq(ctx.error, "w: data type 0, allowed: 1 to 26");
+    cr_expect_str_eq(ctx.error, "w: data type 0, allowed: 1 to 28");
     t = tensor(1, 1);
     pb_int(&t, 1000, 0); /* our own fields do not come from outside */
     pb_int(&t, 1001, 4);
