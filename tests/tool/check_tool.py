@@ -434,7 +434,10 @@ class Tool(unittest.TestCase):
         self.assertTrue(lines[3].startswith("skipped unfit: not supported: "), lines[3])
         self.assertEqual(lines[4:], ["failed whole: output 1: 1 of 3 elements differ, the first at 2: 4, expected -4",
                                      "1 passed, 4 failed, 1 skipped"])
-        self.assertEqual(self.ok("test", os.path.join(cases, "half"), "--rtol", "0.01"), "1 passed, 0 failed, 0 skipped\n")
+        self.case("near", add, [x, i], [(1, [3], struct.pack("<3f", 2, 3.02, 4)), good[1]])
+        near = os.path.join(cases, "near")
+        self.assertEqual(self.ok("test", near, "--rtol", "0.01"), "1 passed, 0 failed, 0 skipped\n")
+        self.assertEqual(self.call("test", near, "--rtol", "0.005").returncode, 1)
         self.fails(USAGE, "--rtol '2', allowed are 0 to 1", "test", cases, "--rtol", "2")
         found = json.loads(self.call("test", os.path.join(cases, "good"), os.path.join(cases, "half"), "--json").stdout)
         self.assertEqual((found["passed"], found["failed"], found["skipped"]), (1, 1, 0))

@@ -22,8 +22,7 @@ bool random_graph_covers(NstPrim prim, NstDtype dtype)
     case NST_PRIM_REDUCE:
     case NST_PRIM_PREFIX: return compute;
     case NST_PRIM_CONTRACT: return random_is_compute_number(dtype);
-    case NST_PRIM_BITCAST:
-        return dtype != NST_BOOL && nst_dtype_info(dtype)->bits != 4 && nst_dtype_info(dtype)->bits != 2;
+    case NST_PRIM_BITCAST: return dtype != NST_BOOL && nst_dtype_info(dtype)->bits >= 8;
     default: return true;
     }
 }
