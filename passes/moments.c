@@ -168,13 +168,24 @@ static bool is_made_of_sum(const Moments *m, const Pair *pair)
     return made && !operands.too_many;
 }
 
+/* True if the region is that of the other one, or in it: a branch, of which sizes may say that it is taken. */
+static bool is_within(const Moments *m, NstRegionId region, NstRegionId outer)
+{
+    while (region.i != outer.i) {
+        NstNodeId owner = nst_graph_region(m->graph, region)->owner;
+        if (!owner.i) return false;
+        region = nst_graph_node(m->graph, owner)->region;
+    }
+    return true;
+}
+
 /* Finds the sum of x that goes with a sum of squares of x - m. */
 static bool find_sum(const Moments *m, NstVal x, Pair *pair)
 {
     const NstValue *info = nst_graph_value(m->graph, x);
     for (uint32_t k = 0; k < info->uses.n; k++) {
         pair->sum = nst_graph_node(m->graph, info->uses.at[k].node);
-        if (is_plain_sum(m, pair->sum) && pair->sum->region.i == pair->squares->region.i &&
+        if (is_plain_sum(m, pair->sum) && is_within(m, pair->squares->region, pair->sum->region) &&
             same_axes(pair->sum, pair->squares) && is_made_of_sum(m, pair))
             return true;
     }
@@ -311,6 +322,7 @@ static NstStatus rewrite(NstCtx *ctx, Moments *m, uint32_t first)
     for (uint32_t k = first; k < m->pairs.n && build.status == NST_OK; k++) {
         Pair *pair = &m->pairs.at[k];
         if (pair->sum != sum) continue;
+        build.region = pair->squares->region;
         put_in_place(&build, pair->squares, build_squares(m, &build, pair, &row));
         pair->done = true;
     }

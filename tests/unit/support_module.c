@@ -39,7 +39,8 @@ static void fill(Runner *r, const NstModuleBuffer *item, void *data, size_t elem
     if (item->role == NST_ROLE_CONST) {
         memcpy(data, r->module->consts.at[item->index].data, bytes);
     } else if (item->role == NST_ROLE_INPUT && r->test->input) {
-        cr_assert_eq(r->test->input[item->index].bytes, bytes);
+        cr_assert_eq(r->test->input[item->index].bytes, bytes, "input %u: %zu bytes, wanted %zu", item->index,
+                     r->test->input[item->index].bytes, bytes);
         memcpy(data, r->test->input[item->index].data, bytes);
     } else if (item->role == NST_ROLE_INPUT && r->test->index_limit && nst_dtype_is_int(dtype)) {
         for (size_t k = 0; k < elements; k++) {
@@ -116,6 +117,32 @@ static void to_canonical(const ModuleCase *test, NstScheduledList *list)
         nst_kernel_to_canon(list->at[k].kernel, &syms, test->canon == 2, &list->at[k].size);
 }
 
+static NstNode *next_sum(const NstGraph *graph, uint32_t *at)
+{
+    while (++*at < graph->nodes.n) {
+        NstNode *node = graph->nodes.at[*at];
+        if (!node->dead && (node->prim == NST_PRIM_REDUCE || node->prim == NST_PRIM_CONTRACT)) return node;
+    }
+    return NULL;
+}
+
+static NstStatus take_orders(NstCtx *ctx, NstGraph *graph, const char *orders)
+{
+    NstGraph *open;
+    NST_TRY(nst_graph_parse(ctx, ctx->arena, orders, strlen(orders), &open));
+    uint32_t from = 0, to = 0;
+    for (;;) {
+        NstNode *sum = next_sum(graph, &to), *wanted = next_sum(open, &from);
+        NST_CHECK(ctx, !sum == !wanted && (!sum || sum->prim == wanted->prim), NST_E_INVALID,
+                  "the graph with open sizes has other sums");
+        if (!sum) return NST_OK;
+        if (sum->prim == NST_PRIM_REDUCE)
+            sum->attr.reduce.lanes = wanted->attr.reduce.lanes;
+        else
+            sum->attr.contract.lanes = wanted->attr.contract.lanes;
+    }
+}
+
 NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads, ModuleRun *run)
 {
@@ -124,6 +151,7 @@ NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
     NstGraph *graph;
     *run = (ModuleRun){0};
     NST_TRY(nst_graph_parse(ctx, ctx->arena, test->text, strlen(test->text), &graph));
+    if (test->orders) NST_TRY(take_orders(ctx, graph, test->orders));
     NST_TRY(nst_lower_graph(ctx, ctx->arena, graph, target, options, &run->module));
     NstScheduledList scheduled, prepack;
     NST_TRY(nst_schedule_module(ctx, run->module, options, &scheduled, &prepack));

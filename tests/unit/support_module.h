@@ -14,10 +14,11 @@ typedef struct ModuleRun {
 } ModuleRun;
 
 typedef struct ModuleCase {
-    const char *text;            /* .nsg */
-    const char *sizes;           /* "n=5 m=3": the input symbols; NULL: none */
-    uint64_t seed;               /* of the inputs */
-    int64_t index_limit;         /* integer inputs hold 0 .. index_limit - 1; 0 = as support_fill */
+    const char *text;    /* .nsg */
+    const char *orders;  /* the same graph with sizes open: its sums have their orders from there; NULL: their own */
+    const char *sizes;   /* "n=5 m=3": the input symbols; NULL: none */
+    uint64_t seed;       /* of the inputs */
+    int64_t index_limit; /* integer inputs hold 0 .. index_limit - 1; 0 = as support_fill */
     const NstTensorValue *input; /* by param: these instead of seeded ones; NULL = seeded */
     int canon; /* every kernel takes the canonical form: 1 of a run's, 2 of one that runs once; with the pass off */
     bool unchecked; /* compiled without checks of bounds */

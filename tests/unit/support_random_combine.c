@@ -88,10 +88,8 @@ static void random_argmax(Random *r, NstVal x, int n_axes, const int *axes)
     random_add(r, out[1]);
 }
 
-NstVal random_window(Random *r, NstVal x);
-
 /* A reduction over the taps of a window that leaves padding out. */
-static void random_pooling(Random *r, NstVal x, const char *combiner)
+void random_pooling(Random *r, NstVal x, const char *combiner)
 {
     NstVal window = random_window(r, x), out;
     if (window.i == 0) return;

@@ -6,7 +6,8 @@
 #include "ir/infer.h"
 
 #define POOL_MAX     64
-#define ELEMENTS_MAX 4096 /* estimated elements of a value in the pool */
+#define ELEMENTS_MAX 4096  /* estimated elements of a value in the pool */
+#define ROUNDING_MAX 12000 /* where floats are for rounding */
 
 uint64_t random_next(Random *r)
 {
@@ -60,7 +61,8 @@ bool random_is_number(NstDtype type)
 
 NstDim random_extent(Random *r)
 {
-    static const int sizes[] = {0, 1, 1, 2, 3, 4, 5, 7};
+    static const int sizes[] = {0, 1, 1, 2, 3, 4, 5, 7}, longer[] = {1, 2, 3, 4, 8, 16, 17, 33};
+    if (r->options->rounding && random_chance(r, 50)) return nst_dim_const(r->graph->dims, longer[random_below(r, 8)]);
     if (!r->options->fixed && random_chance(r, 35)) return nst_dim_sym(r->graph->dims, r->sym[random_below(r, 2)]);
     int size = sizes[random_below(r, 8)];
     if (size == 0 && !random_chance(r, 30)) size = 2;
@@ -72,13 +74,16 @@ NstDim random_const_dim(Random *r, int64_t value)
     return nst_dim_const(r->graph->dims, value);
 }
 
-/* Elements if every symbol is 5. */
+/* Elements if every symbol is 5, or of its size where that is drawn. */
 static int64_t estimate(const Random *r, const NstType *type)
 {
-    int64_t n = 1;
+    int64_t n = 1, size[8] = {0};
+    for (int s = 0; s < 2; s++) size[r->sym[s].i] = r->size[s];
     for (int k = 0; k < type->rank; k++) {
         int64_t lo, hi;
         nst_dim_bounds(r->graph->dims, type->shape[k], &lo, &hi);
+        if (r->options->rounding && nst_dim_eval(r->ctx, r->graph->dims, type->shape[k], size, 3, &lo) == NST_OK)
+            hi = lo;
         n *= hi < 0 || hi > 1000 ? 1000 : hi;
         if (n > 1000000) return n;
     }
@@ -93,7 +98,7 @@ const NstType *random_type(const Random *r, NstVal value)
 void random_add(Random *r, NstVal value)
 {
     if (r->build.status != NST_OK || value.i == 0) return;
-    if (estimate(r, random_type(r, value)) > ELEMENTS_MAX) return;
+    if (estimate(r, random_type(r, value)) > (r->options->rounding ? ROUNDING_MAX : ELEMENTS_MAX)) return;
     if (r->n_pool < POOL_MAX)
         r->pool[r->n_pool++] = value;
     else
@@ -125,6 +130,10 @@ static double special_float(Random *r)
 NstScalar random_element(Random *r, NstDtype type, bool special)
 {
     bool odd = special && random_chance(r, 10);
+    if (nst_dtype_is_float(type) && r->options->rounding) {
+        double value = (double)(random_next(r) >> 11) * 0x1p-52 - 1;
+        return nst_scalar_convert(type, NST_F64, (NstScalar){.f = value}, false);
+    }
     if (nst_dtype_is_float(type)) {
         double value = odd ? special_float(r) : (double)(random_below(r, 33) - 16) / 4.0;
         return nst_scalar_convert(type, NST_F64, (NstScalar){.f = value}, false);
@@ -192,6 +201,10 @@ static bool may_draw(const Random *r, NstPrim prim)
 static void draw_node(Random *r)
 {
     NstPrim prim;
+    if (r->options->rounding && random_chance(r, 50)) {
+        random_pattern(r);
+        return;
+    }
     do prim = (NstPrim)random_below(r, NST_PRIM_COUNT);
     while (!may_draw(r, prim));
     random_build(r, prim);
@@ -219,13 +232,27 @@ static void choose_results(Random *r)
     nst_build_results(&r->build, n, value, name);
 }
 
+/* The sizes of n and m: those around the lanes of vectors and of sums; n is often 1, where axes vanish. */
+static void draw_sizes(const RandomOptions *options, int64_t size[2])
+{
+    static const int64_t sizes[] = {1, 1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 40, 64, 65, 70};
+    Random r = {.state = options->seed ^ 0x512e};
+    for (int s = 0; s < 2; s++) {
+        size[s] = sizes[random_below(&r, 16)];
+        if (s == 0 && random_chance(&r, 30)) size[s] = 1;
+        if (s == 1 && size[s] < 3) size[s] = 3;
+    }
+}
+
 NstGraph *random_graph(NstCtx *ctx, NstArena *arena, const RandomOptions *options, RandomCounts *counts)
 {
     Random r = {.options = options, .state = options->seed, .ctx = ctx};
     r.graph = nst_graph_new(arena, nst_format(arena, "random%llu", (unsigned long long)options->seed));
     nst_build_init(&r.build, ctx, r.graph, NST_GRAPH_REGION);
-    r.sym[0] = nst_dims_new_sym(r.graph->dims, NST_SYM_INPUT, "n", 1, 5);
-    r.sym[1] = nst_dims_new_sym(r.graph->dims, NST_SYM_INPUT, "m", 1, 5);
+    int64_t hi = options->rounding ? 4096 : 5;
+    r.sym[0] = nst_dims_new_sym(r.graph->dims, NST_SYM_INPUT, "n", 1, hi);
+    r.sym[1] = nst_dims_new_sym(r.graph->dims, NST_SYM_INPUT, "m", options->rounding ? 3 : 1, hi);
+    draw_sizes(options, r.size);
     int n_params = 1 + random_below(&r, 3), n_nodes = options->n_nodes ? options->n_nodes : 8;
     for (int k = 0; k < n_params; k++) add_param(&r, k);
     r.scalar = nst_build_param(&r.build, "scalar", nst_tensor_type(arena, NST_I64, 0, NULL));
@@ -242,19 +269,9 @@ NstGraph *random_graph(NstCtx *ctx, NstArena *arena, const RandomOptions *option
 
 /* --- inputs and results ---------------------------------------------------------------------------------------- */
 
-void random_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, uint64_t seed, NstTensorValue *input,
-                   int64_t *sym)
+/* Inputs of the graph's shapes for the symbols' sizes. */
+static void draw_inputs(Random *r, NstArena *arena, const NstGraph *graph, const int64_t *size, NstTensorValue *input)
 {
-    Random r = {.state = seed ^ 0x1234567};
-    uint32_t n_syms = nst_dims_sym_count(graph->dims) + 1;
-    int64_t *size = NST_NEW_ARRAY(arena, int64_t, n_syms);
-    for (uint32_t k = 1; k < n_syms; k++) {
-        const NstSymInfo *info = nst_dims_sym(graph->dims, (NstSym){k});
-        size[k] = 1 + random_below(&r, 5);
-        if (size[k] < info->lo) size[k] = info->lo;
-        if (size[k] > info->hi) size[k] = info->hi;
-        if (sym) sym[k] = size[k];
-    }
     const NstRegion *top = nst_graph_region(graph, NST_GRAPH_REGION);
     for (uint32_t k = 0; k < top->params.n; k++) {
         const NstType *type = nst_value_type(graph, top->params.at[k]);
@@ -262,7 +279,8 @@ void random_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, uint64_t
         int64_t n = 1;
         *t = (NstTensorValue){.dtype = type->dtype, .rank = type->rank};
         for (int a = 0; a < type->rank; a++) {
-            NstStatus status = nst_dim_eval(ctx, graph->dims, type->shape[a], size, n_syms, &t->shape[a]);
+            NstStatus status = nst_dim_eval(r->ctx, graph->dims, type->shape[a], size,
+                                            nst_dims_sym_count(graph->dims) + 1, &t->shape[a]);
             NST_ASSERT(status == NST_OK);
             n *= t->shape[a];
         }
@@ -272,8 +290,35 @@ void random_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, uint64_t
         bool scalar = type->rank == 0 && type->dtype == NST_I64;
         for (int64_t i = 0; i < n; i++)
             nst_scalar_store(type->dtype, (char *)t->data + (size_t)i * bytes,
-                             scalar ? (NstScalar){.i = random_below(&r, 8)} : random_element(&r, type->dtype, true));
+                             scalar ? (NstScalar){.i = random_below(r, 8)} : random_element(r, type->dtype, true));
     }
+}
+
+void random_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, uint64_t seed, NstTensorValue *input,
+                   int64_t *sym)
+{
+    static const RandomOptions plain;
+    Random r = {.options = &plain, .state = seed ^ 0x1234567, .ctx = ctx};
+    uint32_t n_syms = nst_dims_sym_count(graph->dims) + 1;
+    int64_t *size = NST_NEW_ARRAY(arena, int64_t, n_syms);
+    for (uint32_t k = 1; k < n_syms; k++) {
+        const NstSymInfo *info = nst_dims_sym(graph->dims, (NstSym){k});
+        size[k] = 1 + random_below(&r, 5);
+        if (size[k] < info->lo) size[k] = info->lo;
+        if (size[k] > info->hi) size[k] = info->hi;
+        if (sym) sym[k] = size[k];
+    }
+    draw_inputs(&r, arena, graph, size, input);
+}
+
+void random_rounding_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, const RandomOptions *options,
+                            NstTensorValue *input, int64_t *sym)
+{
+    Random r = {.options = options, .state = options->seed ^ 0x1234567, .ctx = ctx};
+    int64_t size[2];
+    draw_sizes(options, size);
+    for (int s = 0; s < 2; s++) sym[nst_dims_find_sym(graph->dims, s ? "m" : "n", 1).i] = size[s];
+    draw_inputs(&r, arena, graph, sym, input);
 }
 
 static bool is_nan(NstDtype type, NstScalar value)

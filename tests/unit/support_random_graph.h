@@ -14,6 +14,9 @@ typedef struct RandomOptions {
     uint32_t prims;  /* bit of NstPrim: may be drawn; 0 = all but host */
     uint32_t dtypes; /* bit of NstDtype: may be drawn; 0 = all but str and complex */
     bool fixed;      /* no symbols in shapes */
+    /* What shows the order of sums: floats with all bits of their mantissa and none of them special, sizes to 70 (symbols may be
+     * up to 4096), and half of the time a whole pattern (norm, softmax, pool, product, convolution...) for a primitive. */
+    bool rounding;
 } RandomOptions;
 
 /* How often a primitive gave an output of a type (assert: took an input). */
@@ -32,6 +35,9 @@ NstGraph *random_graph(NstCtx *ctx, NstArena *arena, const RandomOptions *option
  * nst_dims_sym_count + 1 entries, gets the sizes (may be NULL). */
 void random_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, uint64_t seed, NstTensorValue *input,
                    int64_t *sym);
+/* The same for a graph made with `rounding`, of those options. */
+void random_rounding_inputs(NstCtx *ctx, NstArena *arena, const NstGraph *graph, const RandomOptions *options,
+                            NstTensorValue *input, int64_t *sym);
 
 /* Same type, shape and bits, any NaN being equal to any NaN; false writes the first difference to what[n]. */
 bool random_same_bits(const NstTensorValue *a, const NstTensorValue *b, char *what, size_t n);

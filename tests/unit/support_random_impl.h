@@ -11,7 +11,8 @@ typedef struct Random {
     NstGraph *graph;
     NstBuild build;
     NstSym sym[2];
-    NstVal scalar; /* an i64 input */
+    int64_t size[2]; /* of those, where floats are for rounding */
+    NstVal scalar;   /* an i64 input */
     NstVal pool[64];
     int n_pool;
 } Random;
@@ -35,7 +36,11 @@ NstVal random_runtime_start(Random *r, NstDim limit);
 NstExpr random_formula(Random *r, const NstDtype *type, uint32_t n, NstDtype want);
 /* Builds one node of that kind on values of the pool, or nothing where none suits. */
 void random_build(Random *r, NstPrim prim);
+NstVal random_window(Random *r, NstVal x);
+/* Several nodes that make a pattern of models (support_random_patterns.c). */
+void random_pattern(Random *r);
 /* support_random_combine.c */
+void random_pooling(Random *r, NstVal x, const char *combiner);
 void random_reduce(Random *r);
 void random_prefix(Random *r);
 void random_contract(Random *r);
