@@ -21,6 +21,17 @@ typedef struct NstFixedInput {
     NstTensorValue value; /* [data borrowed during the import] */
 } NstFixedInput;
 
+/* Choices of lowerings that change roundings and go by whether a size is known: those of the import with open sizes are given to
+ * that with declared ones, since no size may decide about bits. */
+typedef struct NstImportChoices {
+    NstArena *arena;
+    NST_VEC(struct NstImportChoice {
+        const char *label; /* of the node */
+        bool taken;
+    })
+    at;
+} NstImportChoices;
+
 typedef struct NstImportOptions {
     const char *folder;             /* where external data lie; NULL: none allowed */
     const char *file;               /* the model's own, or NULL: what it links to may have its data beside it */
@@ -37,6 +48,8 @@ typedef struct NstImportOptions {
     bool open_sizes;
     const NstFixedInput *fixed;
     uint32_t n_fixed;
+    NstImportChoices *made;        /* gets the choices that are made; may be NULL */
+    const NstImportChoices *given; /* nodes of the same label take these, in order, for their own; may be NULL */
     /* After NST_E_UNSUPPORTED because an input decides about the graph's structure: the name of that input, else NULL.
      * [owned by arena]  Fix it and import again.  May be NULL. */
     const char **needs;

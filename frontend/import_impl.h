@@ -25,6 +25,7 @@ typedef struct NstImport {
     NstShapeValues sizes;
     NstScope *scope; /* innermost */
     const NstContext *context;
+    uint32_t n_given; /* choices that were given and taken, or passed over */
     uint32_t n_nodes; /* so far, those of functions each time they are called */
 } NstImport;
 

@@ -24,6 +24,22 @@ static const Onnx__FunctionProto *find_function(const NstImport *m, const Onnx__
     return NULL;
 }
 
+bool choose(NstLower *c, bool known)
+{
+    NstImport *m = c->import;
+    const NstImportChoices *given = m->options->given;
+    uint32_t at = m->n_given;
+    while (given && at < given->at.n && strcmp(given->at.at[at].label, c->label) != 0) at++;
+    if (given && at < given->at.n) {
+        known = given->at.at[at].taken;
+        m->n_given = at + 1;
+    }
+    NstImportChoices *made = m->options->made;
+    if (made)
+        nst_vec_push(made->arena, &made->at, ((struct NstImportChoice){nst_strdup(made->arena, c->label), known}));
+    return known;
+}
+
 /* The row of a node's operator in the version that is imported. */
 static NstStatus find_row(NstImport *m, const Onnx__NodeProto *node, const char *label, const NstOpRow **row)
 {

@@ -105,6 +105,9 @@ D most(NstLower *c, D a, D b);
 D product(NstLower *c, V v, int from, int to); /* of extents from <= axis < to */
 bool is_num(NstLower *c, D a, int64_t value);
 bool known(NstLower *c, D a, int64_t *value);
+/* The choice between two ways that round differently where `known`, that sizes are known, would decide: what is chosen where
+ * declared sizes are open (NstImportChoices). */
+bool choose(NstLower *c, bool known);
 NstTruth compare(NstLower *c, D a, NstDimCompare op, D b);
 
 /* An extent that must be that number: fails, or is checked at run time where it is open. */

@@ -3,7 +3,7 @@
  * In: fused groups.  Out: those that read nothing but constants stand in module->prepack, and what they write is constant: a
  * dequantised weight, a table.  Left where they are: groups that may fail, results of the graph, sizes that are read while running,
  * and results much larger than what they are made of.  Cost: linear in the loads of the module, once more for each buffer that
- * several groups write. */
+ * several groups write, and in its size symbols for each group that reads constants alone. */
 #include "passes/pass.h"
 
 /* Bytes that a group may make out of few: above them no more than twice what it reads, for they are kept. */
@@ -65,6 +65,16 @@ static bool touches(NstModule *module, const NstGroup *group, NstBufList *reads,
     return true;
 }
 
+/* True if the group computes with a size that is known only when the plan runs. */
+static bool uses_sizes(NstModule *module, const NstGroup *group)
+{
+    for (uint32_t k = 1; k <= nst_dims_sym_count(module->dims); k++)
+        if (nst_dims_sym(module->dims, (NstSym){k})->kind != NST_SYM_INDEX &&
+            nst_group_uses_sym(module, group, (NstSym){k}))
+            return true;
+    return false;
+}
+
 /* True if the group is made of constants alone, cannot fail, and what it writes (*writes) may be constant. */
 static bool may_go(NstModule *module, const NstGroup *group, NstBufList *writes)
 {
@@ -79,7 +89,7 @@ static bool may_go(NstModule *module, const NstGroup *group, NstBufList *writes)
         const NstModuleBuffer *buffer = nst_module_get(module, writes->at[k]);
         if (buffer->role != NST_ROLE_TEMP || buffer->plain || is_read_as_size(module, writes->at[k])) return false;
     }
-    return true;
+    return !uses_sizes(module, group);
 }
 
 static bool meet(const NstBufList *a, const NstBufList *b)

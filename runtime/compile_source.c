@@ -33,25 +33,48 @@ static bool find_value(const NstSessionOptions *options, const char *name, uint3
     return false;
 }
 
-/* The orders of sums do not depend on declared sizes. */
-static void take_open_orders(NstCompile *c, const NstImportOptions *declared)
+/* The model's graph with open sizes; false if there is none, so that there is no plan for all sizes to agree with. */
+static bool import_open(NstCompile *c, NstArena *arena, const NstImportOptions *declared, NstImportChoices *made,
+                        NstGraph **open)
 {
     NstImportOptions options = *declared;
     const char *needs;
-    NstGraph *open;
     options.n_inputs = 0;
     options.needs = &needs;
     options.needs_position = NULL;
     options.external = NULL;
     options.n_external = NULL;
     options.warn = NULL;
+    options.made = made;
+    if (nst_import_onnx(c->ctx, arena, c->request->bytes, c->request->size, &options, open) == NST_OK) return true;
+    nst_ctx_clear(c->ctx);
+    return false;
+}
+
+static bool same_choices(const NstImportChoices *a, const NstImportChoices *b)
+{
+    if (a->at.n != b->at.n) return false;
+    for (uint32_t k = 0; k < a->at.n; k++)
+        if (a->at.at[k].taken != b->at.at[k].taken || strcmp(a->at.at[k].label, b->at.at[k].label) != 0) return false;
+    return true;
+}
+
+/* How sums are made, and in which order, does not depend on declared sizes: as in the graph with open ones. */
+static NstStatus agree_with_open(NstCompile *c, NstImportOptions *options)
+{
+    NstImportChoices made = {.arena = c->arena};
+    NstStatus status = NST_OK;
     NstArena *arena = nst_arena_new(c->ctx, c->arena);
-    NstStatus status = nst_import_onnx(c->ctx, arena, c->request->bytes, c->request->size, &options, &open);
-    if (status == NST_OK)
-        nst_compile_take_orders(c, open);
-    else
-        nst_ctx_clear(c->ctx); /* there is no plan for all sizes to agree with */
+    NstGraph *open;
+    if (import_open(c, arena, options, &made, &open)) {
+        if (!same_choices(options->made, &made)) {
+            options->given = &made;
+            status = nst_import_onnx(c->ctx, c->arena, c->request->bytes, c->request->size, options, &c->graph);
+        }
+        if (status == NST_OK) nst_compile_take_orders(c, open);
+    }
     nst_arena_free(arena);
+    return status;
 }
 
 NstStatus nst_compile_import(NstCompile *c, NstImportOptions *options, NstFixedInput *fixed, NstGraph **graph)
@@ -62,6 +85,7 @@ NstStatus nst_compile_import(NstCompile *c, NstImportOptions *options, NstFixedI
     options->needs = &needs;
     options->needs_position = &position;
     for (;;) {
+        if (options->made) options->made->at.n = 0;
         NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, options, graph);
         if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, options, fixed))
             return status;
@@ -91,10 +115,12 @@ static NstStatus import_onnx(NstCompile *c)
                                 .warn = request->warn,
                                 .warn_arg = request->warn_arg,
                                 .operators = request->operators};
+    NstImportChoices made = {.arena = c->arena};
+    options.made = &made;
     NstStatus status = nst_compile_import(c, &options, fixed, &c->graph);
     c->fixed = fixed;
     c->n_fixed = options.n_fixed;
-    if (status == NST_OK && n > 0) take_open_orders(c, &options);
+    if (status == NST_OK && n > 0) status = agree_with_open(c, &options);
     if (status == NST_E_UNSUPPORTED) nst_compile_try_sizes(c, &options);
     return status;
 }

@@ -122,13 +122,13 @@ static V fast_transform(NstLower *c, V x, const Transform *t, int64_t n)
 static V transform(NstLower *c, V x, const Transform *t)
 {
     int r = rank(c, x);
-    int64_t n;
+    int64_t n = 0;
     D lo[NST_MAX_RANK], hi[NST_MAX_RANK], shape[NST_MAX_RANK];
     if (failed(c)) return (V){0}; /* x has no rank then */
     for (int k = 0; k < r; k++) lo[k] = hi[k] = num(c, 0);
     hi[r - 2] = sub(c, t->in_length, dim(c, x, r - 2));
     x = nst_build_pad(c->b, x, lo, hi, NULL, NST_PAD_CONSTANT, (V){0});
-    bool split = known(c, t->n, &n) && n > MATRIX_LENGTH && n <= MAX_LENGTH && near_root(n) > 1;
+    bool split = choose(c, known(c, t->n, &n)) && n > MATRIX_LENGTH && n <= MAX_LENGTH && near_root(n) > 1;
     D flat[3] = {product(c, x, 0, r - 2), t->in_length, num(c, t->in_parts)};
     for (int k = 0; k < r - 2; k++) shape[k] = dim(c, x, k);
     shape[r - 2] = t->out_length;

@@ -56,6 +56,16 @@ Test(ahead, weights_in_pieces)
           0, 3);
 }
 
+/* A factor of constants and of a size that is open belongs to the run. */
+Test(ahead, what_a_size_is_part_of_stays)
+{
+    check("graph g(x: f32[n, 5]) {\n  symbols n in 1..9\n  %q = const f32[5, 40] seed 1\n  %d = dim_value n\n"
+          "  %f = convert f32 %d\n  %g = reshape %f : f32[1, 1]\n  %w = map \"exp(a) / b\" %q, %g\n  %c = contract "
+          "\"ik,kj->ij\" %x, %w\n  return c = "
+          "%c\n}\n",
+          0, 2);
+}
+
 Test(ahead, results_inputs_and_what_may_fail_stay)
 {
     check("graph g(x: f32[4]) {\n  %q = const f32[4] seed 1\n  %e = map \"exp(a)\" %q\n  %y = map \"a + b\" %x, %q\n"

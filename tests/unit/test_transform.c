@@ -115,3 +115,34 @@ Test(transform, one_sided_both_ways, .timeout = 60)
                       (double)back[j], row[2 * j]);
     }
 }
+
+/* A length that the model leaves open is transformed the same way where it is declared: no size decides about bits. */
+Test(transform, open_and_declared_lengths, .timeout = 60)
+{
+    enum { N = 640 };
+    const int64_t shape[] = {ROWS, -1, 2, INT64_MIN}, any[] = {ROWS, -1, 2, INT64_MIN};
+    OnnxModel m = onnx_model(ctx.arena);
+    NstModel *model;
+    float *y[2];
+    m.opset = 20;
+    onnx_input(&m, "x", 1, shape);
+    onnx_output(&m, "y", 1, any);
+    onnx_node(&m, "DFT", "d", "x", "y", NULL);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "dft", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+    NstInputShape declared = {.name = "x", .rank = 3, .shape = {ROWS, N, 2}};
+    for (uint32_t n_shapes = 0; n_shapes < 2; n_shapes++) {
+        NstSessionOptions options = {.shapes = &declared, .n_shapes = n_shapes};
+        NstSession *session;
+        cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+        NstNamedTensor in = {"x", {.dtype = NST_F32, .rank = 3, .shape = {ROWS, N, 2}}}, out = {.name = "y"};
+        in.tensor.bytes = sizeof(float[ROWS * N * 2]);
+        in.tensor.data = noise(2 * ROWS * N);
+        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+        y[n_shapes] = nst_copy(ctx.arena, out.tensor.data, out.tensor.bytes);
+        nst_tensor_release(&out.tensor);
+        nst_session_free(session);
+    }
+    cr_assert_arr_eq(y[0], y[1], sizeof(float[ROWS * N * 2]));
+    nst_model_free(model);
+}
