@@ -81,12 +81,21 @@ static void note_width(TouchVisit *v, NstDtype type)
     if (bytes > v->t->widest) v->t->widest = bytes;
 }
 
+/* The address of a load in elements of what is loaded: of words where it takes several elements of the buffer as one. */
+static NstDim address_of(TouchVisit *v, const NstExprNode *load)
+{
+    NstDtype stored = nst_module_get(v->module, (NstBuf){load->ref})->buffer.dtype;
+    int64_t several = nst_dtype_info(load->type)->bytes / nst_dtype_info(stored)->bytes;
+    if (several <= 1) return load->index[0];
+    return nst_dim_floordiv(v->module->dims, load->index[0], nst_dim_const(v->module->dims, several));
+}
+
 static void visit_touched(void *arg, NstExpr e, const NstExprNode *node)
 {
     TouchVisit *v = arg;
     (void)e;
     if (node->op == NST_OP_LOAD) {
-        add_address(v, (NstBuf){node->ref}, node->index[0], false);
+        add_address(v, (NstBuf){node->ref}, address_of(v, node), false);
         note_width(v, node->type);
     } else if (node->op == NST_OP_INDEX) {
         nst_vec_push(v->module->arena, &v->t->other, node->index[0]);

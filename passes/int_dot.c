@@ -187,8 +187,35 @@ static NstExpr through_buffer(IntDot *d, NstNest *nest, NstAxis *axis, uint32_t 
     return nst_expr_load(d->exprs, dtype, buffer, index, n);
 }
 
-/* The sum of an operand's bytes over k, for each of its other axes. */
-static NstExpr sum_over_k(IntDot *d, const Operand *operand, const char *suffix)
+/* Number of k, as i32. */
+static NstExpr count_of_k(IntDot *d)
+{
+    NstDim count = nst_dim_const(d->module->dims, 1);
+    for (uint32_t k = 0; k < d->nest->n_reduce; k++)
+        count = nst_dim_mul(d->module->dims, count, d->nest->reduce[k].extent);
+    return nst_expr_convert(d->exprs, NST_I32, nst_expr_index(d->exprs, count), false);
+}
+
+/* One step of a sum of an operand's bytes: a byte, or four of them as the dot product with ones where they are a word in memory and
+ * the target has such products (512 x 512 bytes: 3.4 us instead of 7.6, Emerald Rapids). */
+static NstExpr sum_step(IntDot *d, const Operand *operand, NstExpr sum, NstAxis *k)
+{
+    if (nst_target_insn(d->module->target, NST_U8, NST_I8, NST_I32) == NST_INSN_COUNT || !loads_words(d, operand))
+        return binary(d, NST_OP_ADD, sum, nst_expr_convert(d->exprs, NST_I32, operand->byte, false));
+    NstDims *dims = d->module->dims;
+    *k = nst_nest_axis(d->module, "kw", nst_dim_floordiv(dims, d->k.extent, nst_dim_const(dims, WORD)));
+    const NstExprNode node =
+        *nst_expr(d->exprs, at_k(d, operand->byte, nst_dim_mul_const(dims, nst_dim_sym(dims, k->var), WORD)));
+    NstExpr word = nst_expr_load(d->exprs, NST_I32, (NstBuf){node.ref}, node.index, node.n_index);
+    NstExpr ones = i32(d, 0x01010101);
+    bool is_signed = operand->dtype == NST_I8;
+    return binary(
+        d, NST_OP_ADD, sum,
+        nst_expr_ternary(d->exprs, NST_OP_DOT4_U8S8, i32(d, 0), is_signed ? ones : word, is_signed ? word : ones));
+}
+
+/* The sum over k of an operand's bytes, each plus `shift` and less `zero` (none = 0), for each of its other axes. */
+static NstExpr sum_over_k(IntDot *d, const Operand *operand, int64_t shift, NstExpr zero, const char *suffix)
 {
     NstNest *nest = new_nest(d, suffix);
     NstAxis *axis = NST_NEW_ARRAY(d->module->arena, NstAxis, d->nest->n_axes + 1);
@@ -198,9 +225,13 @@ static NstExpr sum_over_k(IntDot *d, const Operand *operand, const char *suffix)
     nest->guard = d->nest->guard;
     nest->n_states = 1;
     nest->state = NST_NEW(d->module->arena, NstState);
-    NstExpr value = nst_expr_convert(d->exprs, NST_I32, operand->byte, false), sum = nst_expr_arg(d->exprs, NST_I32, 0);
-    nest->state[0] = (NstState){NST_I32, i32(d, 0), binary(d, NST_OP_ADD, sum, value), d->nest->state[0].merge};
-    return through_buffer(d, nest, axis, n, NST_I32, sum, operand->constant);
+    NstExpr sum = nst_expr_arg(d->exprs, NST_I32, 0), count = count_of_k(d), total = sum;
+    NstExpr step = sum_step(d, operand, sum, &nest->reduce[nest->n_reduce - 1]);
+    nest->state[0] = (NstState){NST_I32, i32(d, 0), step, d->nest->state[0].merge};
+    if (shift) total = binary(d, NST_OP_ADD, total, binary(d, NST_OP_MUL, count, i32(d, shift)));
+    if (zero.i) total = binary(d, NST_OP_SUB, total, binary(d, NST_OP_MUL, count, zero));
+    return through_buffer(d, nest, axis, n, NST_I32, total,
+                          operand->constant && (!zero.i || nst_module_is_constant(d->module, zero)));
 }
 
 static NstExpr row_words(IntDot *d, bool flip)
@@ -223,31 +254,34 @@ static NstExpr shifted_zero(IntDot *d, const Operand *operand, bool flip, int64_
     return operand->zero.i ? binary(d, NST_OP_ADD, operand->zero, i32(d, by)) : i32(d, by);
 }
 
-/* Number of k, as i32. */
-static NstExpr count_of_k(IntDot *d)
+/* True if the operand's sums may have `zero`, its own, taken off: it depends on no other axis, and constant sums stay constant. */
+static bool sums_take_zero(IntDot *d, const Operand *operand, NstExpr zero)
 {
-    NstDim count = nst_dim_const(d->module->dims, 1);
-    for (uint32_t k = 0; k < d->nest->n_reduce; k++)
-        count = nst_dim_mul(d->module->dims, count, d->nest->reduce[k].extent);
-    return nst_expr_convert(d->exprs, NST_I32, nst_expr_index(d->exprs, count), false);
+    if (operand->constant && !nst_module_is_constant(d->module, zero)) return false;
+    for (uint32_t k = 0; k < d->nest->n_axes; k++) {
+        NstSym var = d->nest->axis[k].var;
+        if (nst_expr_uses_sym(d->exprs, zero, var) && !nst_expr_uses_sym(d->exprs, operand->byte, var)) return false;
+    }
+    return true;
 }
 
-/* What the outputs read instead of the sum: the product corrected by the zero points. */
+/* What the outputs read instead of the sum: the product corrected by the zero points.  Where both operands have one, K za zb is taken
+ * off the sums of one of them, so that an element costs two products. */
 static NstExpr corrected(IntDot *d, NstExpr za, NstExpr zb, bool flip_a, bool flip_b)
 {
-    NstExpr sum = nst_expr_arg(d->exprs, NST_I32, 0), k = count_of_k(d);
+    NstExpr sum = nst_expr_arg(d->exprs, NST_I32, 0), none = {0};
+    bool both = za.i && zb.i, in_b = both && sums_take_zero(d, &d->b, zb);
+    bool in_a = both && !in_b && sums_take_zero(d, &d->a, za);
     if (zb.i) {
-        NstExpr total = sum_over_k(d, &d->a, "row_sums");
-        if (flip_a) total = binary(d, NST_OP_ADD, total, binary(d, NST_OP_MUL, k, i32(d, 128)));
+        NstExpr total = sum_over_k(d, &d->a, flip_a ? 128 : 0, in_a ? za : none, "row_sums");
         sum = binary(d, NST_OP_SUB, sum, binary(d, NST_OP_MUL, zb, total));
     }
     if (za.i) {
-        NstExpr total = sum_over_k(d, &d->b, "column_sums");
-        if (flip_b) total = binary(d, NST_OP_SUB, total, binary(d, NST_OP_MUL, k, i32(d, 128)));
+        NstExpr total = sum_over_k(d, &d->b, flip_b ? -128 : 0, in_b ? zb : none, "column_sums");
         sum = binary(d, NST_OP_SUB, sum, binary(d, NST_OP_MUL, za, total));
     }
-    if (za.i && zb.i) sum = binary(d, NST_OP_ADD, sum, binary(d, NST_OP_MUL, k, binary(d, NST_OP_MUL, za, zb)));
-    return sum;
+    if (!both || in_a || in_b) return sum;
+    return binary(d, NST_OP_ADD, sum, binary(d, NST_OP_MUL, count_of_k(d), binary(d, NST_OP_MUL, za, zb)));
 }
 
 static void rewrite(IntDot *d)

@@ -454,6 +454,18 @@ static void measure(Choice *c)
  * measured. */
 enum { MATRIX_ROWS = 4, MATRIX_COLUMNS = 16, MATRIX_K = 32 };
 
+/* Columns whose operand stays in L2 while all rows pass by: blocks of about equal size. */
+static void choose_matrix_blocks(Choice *c)
+{
+    NstTileSchedule *s = c->s;
+    int64_t width = nst_tile_width(s), tiles = (c->n + width - 1) / width;
+    int64_t fit = c->module->target->l2_bytes / L2_SHARE / (c->k * width * nst_dtype_info(s->matrix->b)->bytes);
+    if (fit < 1) fit = 1;
+    if (c->m <= s->rows || fit >= tiles) return;
+    int64_t blocks = (tiles + fit - 1) / fit;
+    s->col_block = (tiles + blocks - 1) / blocks;
+}
+
 bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstTensorInsnInfo *insn, bool parallel,
                               NstTileSchedule *schedule)
 {
@@ -475,6 +487,7 @@ bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstT
     measure(&c);
     if (!is_col || nest->n_axes + nest->n_reduce >= NST_MAX_RANK) return false;
     if (c.m < MATRIX_ROWS || c.n < MATRIX_COLUMNS || c.k < MATRIX_K) return false;
+    choose_matrix_blocks(&c);
     if (parallel) choose_parallel(&c);
     *schedule = s;
     return true;

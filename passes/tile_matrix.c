@@ -1,9 +1,12 @@
 /* tile_matrix.c: the register-tile schedule by matrix registers.
  *
  * In: a contraction in words whose operands nst_matrix_axes takes.  Out: statements
- *   [outer axes] [columns by tiles] [rows by tiles] { registers = 0; reduction: load, multiply; store; epilogue }
+ *   [outer axes] [blocks of columns] [rows by tiles] [columns by tiles]
+ *       { registers = 0; reduction: load, multiply; store; epilogue }
  * A tile has as many accumulators as the row of the table says, two by two.  Whole tiles come first; at the end of rows and of columns stands one of as many
  * registers as are left.  Registers there are whole too, since operands are padded: what is too much is not stored.
+ * Columns run inside rows, so that the rows of a tile stay in L1, the columns' packed registers stream from L2 and results are written row
+ * by row (512^3, u8 with zero points: 117 us, 128 with the rows inside; Emerald Rapids, 2026-11).
  * Accumulators go through scratch to the epilogue, which runs by rows in vectors.  The sum is one of integers modulo 2^32:
  * any order gives the same bits. */
 #include "passes/sched.h"
@@ -242,22 +245,33 @@ static Along along_cols(Matrices *t)
     return (Along){"jt", col_axis(t), t->insn->lanes, t->insn->vectors, t->col_lo, t->col_hi};
 }
 
-static void row_span(Matrices *t, NstBlock *block, const Span *rows, const Span *cols)
+static void col_span(Matrices *t, NstBlock *block, const Span *cols, const Span *rows)
 {
     write_tile(t, block, rows, cols);
 }
 
-static void col_span(Matrices *t, NstBlock *block, const Span *cols, const Span *unused)
+static void row_span(Matrices *t, NstBlock *block, const Span *rows, const Span *unused)
 {
     (void)unused;
-    Along rows = along_rows(t);
-    spans(t, block, &rows, cols, row_span);
+    Along cols = along_cols(t);
+    spans(t, block, &cols, rows, col_span);
 }
 
 static NstDim tiles_of(Matrices *t, Along along)
 {
     NstDim extent = nst_writer_dim(t->w, along.axis.extent);
     return nst_dim_ceildiv(t->dims, extent, constant(t, along.most * along.block));
+}
+
+/* Opens the loop over blocks of column tiles; gives its body. */
+static NstBlock *column_blocks(Matrices *t, NstBlock *block, NstForKind kind)
+{
+    NstDim tiles = tiles_of(t, along_cols(t)), at;
+    NstDim blocks = nst_dim_ceildiv(t->dims, tiles, constant(t, t->s->col_block));
+    block = nst_writer_loop(t->w, block, "jb", constant(t, 0), blocks, 1, kind, 0, &at);
+    t->col_lo = nst_dim_mul_const(t->dims, at, t->s->col_block);
+    t->col_hi = nst_dim_min(t->dims, tiles, nst_dim_add_const(t->dims, t->col_lo, t->s->col_block));
+    return block;
 }
 
 /* Opens the loop over this schedule's share of threads; gives its body. */
@@ -273,13 +287,7 @@ static NstBlock *deal_to_threads(Matrices *t, NstBlock *block)
         t->row_lo = nst_dim_floordiv(t->dims, nst_dim_mul(t->dims, part, tiles), chunks);
         t->row_hi = nst_dim_floordiv(t->dims, nst_dim_mul(t->dims, nst_dim_add_const(t->dims, part, 1), tiles), chunks);
     }
-    if (s->parallel == NST_PARALLEL_COLS && s->col_block) {
-        NstDim tiles = tiles_of(t, along_cols(t));
-        NstDim blocks = nst_dim_ceildiv(t->dims, tiles, constant(t, s->col_block));
-        block = nst_writer_loop(t->w, block, "jb", constant(t, 0), blocks, 1, NST_FOR_PARALLEL, 0, &part);
-        t->col_lo = nst_dim_mul_const(t->dims, part, s->col_block);
-        t->col_hi = nst_dim_min(t->dims, tiles, nst_dim_add_const(t->dims, t->col_lo, s->col_block));
-    }
+    if (s->parallel == NST_PARALLEL_COLS && s->col_block) block = column_blocks(t, block, NST_FOR_PARALLEL);
     return block;
 }
 
@@ -304,7 +312,9 @@ NstStatus nst_tile_matrices(NstCtx *ctx, NstWriter *w, NstBlock *block, const Ns
         if (tiled || (schedule->parallel == NST_PARALLEL_OUTER && schedule->parallel_axis == (int)k)) continue;
         block = nst_writer_axis_loop(w, block, nest->axis[k], NST_FOR_SERIAL);
     }
-    Along cols = along_cols(&t);
-    spans(&t, block, &cols, NULL, col_span);
+    if (schedule->parallel != NST_PARALLEL_COLS && schedule->col_block)
+        block = column_blocks(&t, block, NST_FOR_SERIAL);
+    Along rows = along_rows(&t);
+    spans(&t, block, &rows, NULL, row_span);
     return NST_OK;
 }
