@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include "tests/unit/support_amx.h"
 #include "tests/unit/support_codegen.h"
 
@@ -213,6 +214,44 @@ Test(amx, errors_and_cancel_release_the_tiles)
         }
         cr_assert_eq(support_run(&ctx, &compiled, &data, many, threads, NULL, &cancelled), NST_E_CANCELLED);
     }
+    support_release(&compiled);
+}
+
+static volatile sig_atomic_t interruptions;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    interruptions = interruptions + 1;
+}
+
+/* Signals that come while tiles hold sums, each with all the state put on the stack and back. */
+Test(amx, signals_leave_the_tiles_alone)
+{
+    NEEDS_AMX();
+    NstKernel *kernel =
+        support_parse(&ctx, "kernel s(m) in a: i32[16, 16] out y: i32[16, 16] {\n"
+                            "matrix acc: i32[16, 16] matrix x: i32[16, 16]\n"
+                            "matrix z: i32[16, 16] matrix_zero acc matrix_load x = a[0, 0] rows 0 columns 1\n"
+                            "matrix_load z = a[0, 0] rows 0 columns 1\n"
+                            "for k in 0..m {\n matrix_dot acc = dot4_u8u8(x, z) }\n"
+                            "matrix_store y[0, 0] = acc rows 0 columns 1 }");
+    Compiled compiled = support_compile(&ctx, kernel, &target, false);
+    int64_t steps = support_amx_is_emulated() ? 2000 : 2000000, one = 1;
+    Data single = support_data(&ctx, kernel, &one, 1, false, 256),
+         many = support_data(&ctx, kernel, &steps, 1, false, 256);
+    struct sigaction action = {.sa_handler = on_alarm}, former;
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    cr_assert_eq(support_run(&ctx, &compiled, &single, &one, 1, NULL, NULL), NST_OK);
+    cr_assert_eq(sigaction(SIGALRM, &action, &former), 0);
+    cr_assert_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+    for (int tries = 0; tries < 1000 && interruptions < 10; tries++)
+        cr_assert_eq(support_run(&ctx, &compiled, &many, &steps, 1, NULL, NULL), NST_OK);
+    cr_assert_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+    cr_assert_eq(sigaction(SIGALRM, &former, NULL), 0);
+    cr_assert_geq(interruptions, 10);
+    const uint32_t *first = (const uint32_t *)single.at[1], *sum = (const uint32_t *)many.at[1];
+    for (int k = 0; k < 256; k++) cr_assert_eq(sum[k], first[k] * (uint32_t)steps);
     support_release(&compiled);
 }
 

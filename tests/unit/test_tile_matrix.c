@@ -119,6 +119,61 @@ Test(tile_matrix, what_does_not_pay_stays_with_vectors)
     }
 }
 
+/* What takes K za zb: the sums of the columns (constant, or made in each run), those of the rows, or neither. */
+Test(tile_matrix, zero_points_of_both)
+{
+    static const char *const forms[] = {
+        "graph g(a: u8[40, 68], za: u8[40]) {\n  %zb = const i8[36] seed 3\n  %b = const i8[68, 36] seed 4\n"
+        "  %y = contract \"ik,kj;i,j->ij\"",
+        "graph g(a: i8[40, 68], za: i8[40], b: u8[68, 36], zb: u8[]) {\n  %y = contract \"ik,kj;i,->ij\"",
+        "graph g(a: u8[40, 68], za: u8[], zb: i8[36]) {\n  %b = const i8[68, 36] seed 4\n"
+        "  %y = contract \"ik,kj;,j->ij\"",
+        "graph g(za: u8[40], zb: i8[36]) {\n  %a = const u8[40, 68] seed 3\n  %b = const i8[68, 36] seed 4\n"
+        "  %y = contract \"ik,kj;i,j->ij\"",
+    };
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        const char *text = nst_format(ctx.arena,
+                                      "%s pre 0 \"convert<i32>(a) - convert<i32>(b)\" pre 1 \"convert<i32>(a) - "
+                                      "convert<i32>(c)\" acc i32 %%a, %%b, %%za, %%zb\n  return y = %%y\n}\n",
+                                      forms[k]);
+        check(&(ModuleCase){.text = text, .seed = k, .index_limit = 256}, true);
+    }
+}
+
+static int drawn(uint32_t *state, int least, int most)
+{
+    *state = *state * 1664525 + 1013904223;
+    return least + (int)((*state >> 8) % (uint32_t)(most - least + 1));
+}
+
+/* Sizes, signs and zero points at random, wherever matrix registers take them. */
+Test(tile_matrix, random_products)
+{
+    static const char *const type[] = {"u8", "i8"};
+    uint32_t state = 20261130;
+    for (uint64_t k = 0; k < 30; k++) {
+        int m = drawn(&state, 4, 110), depth = drawn(&state, 32, 300), n = drawn(&state, 16, 150);
+        Product p = {.a = type[drawn(&state, 0, 1)],
+                     .b = type[drawn(&state, 0, 1)],
+                     .m = nst_format(ctx.arena, "%d", m),
+                     .k = nst_format(ctx.arena, "%d", depth),
+                     .n = nst_format(ctx.arena, "%d", n),
+                     .zero_a = drawn(&state, 0, 1),
+                     .zero_b = drawn(&state, 0, 1),
+                     .weights = drawn(&state, 0, 1)};
+        check_product(&p, NULL, k, true);
+    }
+}
+
+/* More columns than a block of them takes: rows pass by each block. */
+Test(tile_matrix, blocks_of_columns)
+{
+    NstTarget host = target;
+    Product p = {"u8", "i8", "50", "64", "200", true, true, true};
+    for (target.l2_bytes = 8 << 10; target.l2_bytes <= 64 << 10; target.l2_bytes *= 2) check_product(&p, NULL, 1, true);
+    target = host;
+}
+
 /* Larger ones, dealt to threads by rows, by columns and by an outer axis; bias and requantisation behind. */
 Test(tile_matrix, threads_and_epilogues)
 {
