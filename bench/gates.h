@@ -141,7 +141,7 @@ typedef struct NstGateTrial {
 } NstGateTrial;
 
 /* Measures cases of one thread (by processor time) and, in the same rounds, the loop of `peak` (unless NST_PEAK_COUNT), and
- * remembers it.  A peak that is needed for the first time is looked for as long as a row's patience.  n + 1 cases at most
+ * remembers it.  A peak that is needed for the first time is looked for by itself before.  n + 1 cases at most
  * NST_BENCH_MAX_CASES. */
 NstStatus nst_gate_trial_new(NstCtx *ctx, NstGates *g, const NstBenchCase *cases, int n, NstPeak peak,
                              NstGateTrial **trial) NST_MUST_CHECK;

@@ -12,6 +12,10 @@
 /* Rounds are added for so long at a time: short against the calm moments, which several shapes may share. */
 #define STRETCH_SECONDS 0.25
 
+/* A peak is looked for so many times as long as a row may take: many rows are judged by it, and one that rises after them leaves
+ * them short with no time to go on. */
+#define PEAK_PATIENCE 2
+
 static NstBenchLimits limits_of(const NstGates *g, bool one_thread)
 {
     return (NstBenchLimits){.seconds = g->quick ? 0.06 : 0.4,
@@ -63,7 +67,7 @@ NstStatus nst_gate_trial_new(NstCtx *ctx, NstGates *g, const NstBenchCase *cases
     NST_TRY(nst_peak_case(ctx, peak, &all[n]));
     if (g->peak_rate[peak] == 0) {
         NST_TRY(start(ctx, g, &all[n], 1, peak, limits, trial));
-        NST_TRY(nst_gate_trial_extend(ctx, g, *trial, g->patience));
+        NST_TRY(nst_gate_trial_extend(ctx, g, *trial, PEAK_PATIENCE * g->patience));
     }
     return start(ctx, g, all, n + 1, peak, limits, trial);
 }
