@@ -13,8 +13,9 @@
 #define STRETCH_SECONDS 0.25
 
 /* A peak is looked for so many times as long as a row may take: many rows are judged by it, and one that rises after them leaves
- * them short with no time to go on. */
-#define PEAK_PATIENCE 2
+ * them short with no time to go on.  Quick runs tell no shares. */
+#define PEAK_PATIENCE      2
+#define QUICK_PEAK_SECONDS 0.3
 
 static NstBenchLimits limits_of(const NstGates *g, bool one_thread)
 {
@@ -67,7 +68,7 @@ NstStatus nst_gate_trial_new(NstCtx *ctx, NstGates *g, const NstBenchCase *cases
     NST_TRY(nst_peak_case(ctx, peak, &all[n]));
     if (g->peak_rate[peak] == 0) {
         NST_TRY(start(ctx, g, &all[n], 1, peak, limits, trial));
-        NST_TRY(nst_gate_trial_extend(ctx, g, *trial, PEAK_PATIENCE * g->patience));
+        NST_TRY(nst_gate_trial_extend(ctx, g, *trial, g->quick ? QUICK_PEAK_SECONDS : PEAK_PATIENCE * g->patience));
     }
     return start(ctx, g, all, n + 1, peak, limits, trial);
 }
