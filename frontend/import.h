@@ -23,14 +23,16 @@ typedef struct NstFixedInput {
 
 /* Choices of lowerings that change roundings and go by whether a size is known: those of the import with open sizes are given to
  * that with declared ones, since no size may decide about bits. */
+typedef struct NstImportChoice {
+    const char *label; /* of the node */
+    bool taken;
+} NstImportChoice;
 typedef struct NstImportChoices {
     NstArena *arena;
-    NST_VEC(struct NstImportChoice {
-        const char *label; /* of the node */
-        bool taken;
-    })
-    at;
+    NST_VEC(NstImportChoice) at;
 } NstImportChoices;
+/* What is given to a node of that label: the next one from *next on, which is moved past it; else its own. */
+bool nst_import_choice(const NstImportChoices *given, uint32_t *next, const char *label, bool own);
 
 typedef struct NstImportOptions {
     const char *folder;             /* where external data lie; NULL: none allowed */

@@ -24,19 +24,22 @@ static const Onnx__FunctionProto *find_function(const NstImport *m, const Onnx__
     return NULL;
 }
 
+bool nst_import_choice(const NstImportChoices *given, uint32_t *next, const char *label, bool own)
+{
+    for (uint32_t at = *next; at < given->at.n; at++) {
+        if (strcmp(given->at.at[at].label, label) != 0) continue;
+        *next = at + 1;
+        return given->at.at[at].taken;
+    }
+    return own;
+}
+
 bool choose(NstLower *c, bool known)
 {
     NstImport *m = c->import;
-    const NstImportChoices *given = m->options->given;
-    uint32_t at = m->n_given;
-    while (given && at < given->at.n && strcmp(given->at.at[at].label, c->label) != 0) at++;
-    if (given && at < given->at.n) {
-        known = given->at.at[at].taken;
-        m->n_given = at + 1;
-    }
     NstImportChoices *made = m->options->made;
-    if (made)
-        nst_vec_push(made->arena, &made->at, ((struct NstImportChoice){nst_strdup(made->arena, c->label), known}));
+    if (m->options->given) known = nst_import_choice(m->options->given, &m->n_given, c->label, known);
+    if (made) nst_vec_push(made->arena, &made->at, ((NstImportChoice){nst_strdup(made->arena, c->label), known}));
     return known;
 }
 

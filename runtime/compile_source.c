@@ -51,12 +51,12 @@ static bool import_open(NstCompile *c, NstArena *arena, const NstImportOptions *
     return false;
 }
 
-static bool same_choices(const NstImportChoices *a, const NstImportChoices *b)
+static bool same_choices(const NstImportChoices *own, const NstImportChoices *open)
 {
-    if (a->at.n != b->at.n) return false;
-    for (uint32_t k = 0; k < a->at.n; k++)
-        if (a->at.at[k].taken != b->at.at[k].taken || strcmp(a->at.at[k].label, b->at.at[k].label) != 0) return false;
-    return true;
+    bool same = true;
+    for (uint32_t k = 0, next = 0; k < own->at.n; k++)
+        same = same && nst_import_choice(open, &next, own->at.at[k].label, own->at.at[k].taken) == own->at.at[k].taken;
+    return same;
 }
 
 /* How sums are made, and in which order, does not depend on declared sizes: as in the graph with open ones. */

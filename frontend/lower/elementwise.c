@@ -48,8 +48,9 @@ LOWER(pow)
 {
     V x = in(c, 0), y = in(c, 1);
     NstDtype own = dtype(c, x), compute = nst_dtype_is_float(own) ? nst_dtype_info(own)->compute : NST_F64;
-    double power;
-    const char *products = const_number(c, y, &power) && rank(c, y) <= rank(c, x) ? as_products(power) : NULL;
+    double power = 0;
+    bool is_number = choose(c, const_number(c, y, &power)); /* not what is a number where sizes are declared */
+    const char *products = is_number && rank(c, y) <= rank(c, x) ? as_products(power) : NULL;
     if (products)
         out(c, 0, convert(c, map(c, products, convert(c, x, compute)), own));
     else

@@ -228,8 +228,10 @@ LOWER(resize)
     if (failed(c) || !read_lines(c, &axes, line)) return;
     bool copies = attr_is(c, "mode", "nearest");
     if (!copies) y = nst_dtype_is_float(dtype(c, x)) ? widen(c, y) : convert(c, y, NST_F32);
-    for (int k = 0; k < axes.n; k++)
-        if (!nst_dim_same(line[k].n, line[k].m) || attr_is(c, "coordinate_transformation_mode", "tf_crop_and_resize"))
+    for (int k = 0; k < axes.n; k++) {
+        bool stays = nst_dim_same(line[k].n, line[k].m); /* else a sum with zeros: of -0 it gives 0 */
+        if (!(copies ? stays : choose(c, stays)) || attr_is(c, "coordinate_transformation_mode", "tf_crop_and_resize"))
             y = resize_axis(c, y, &line[k]);
+    }
     out(c, 0, convert(c, y, dtype(c, x)));
 }
