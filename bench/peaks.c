@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CHAINS = 14, ROUNDS = 4000, TILE_ROUNDS = 400 }; /* 14 chains and two operands fill 16 registers */
+enum { CHAINS = 14, ROUNDS = 4000, TILE_ROUNDS = 4000 }; /* 14 chains and two operands fill 16 registers */
 
 #define EACH_CHAIN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13)
 #define HIDE(x)        __asm__ volatile("" : "+v"(x));
@@ -75,11 +75,15 @@ typedef struct TileConfig {
     uint8_t rows[16];
 } TileConfig;
 
-/* Tiles 0 to 3 accumulate the products of 4, 5 with 6, 7. */
+/* Tiles 0 to 3 accumulate the products of 4, 5 with 6, 7.  Their bytes are arbitrary ones: with nearly all zero the processor clocks higher
+ * than in any product of real data (5528 GOP/s, with these 4708, either steady; Emerald Rapids, 2026-11). */
 __attribute__((target("amx-tile,amx-int8"))) static void tiles_amx(void *arg)
 {
     (void)arg;
-    static const uint8_t operand[16 * 64] = {1, 2, 3};
+    uint8_t operand[4][16 * 64];
+    uint32_t state = 1;
+    for (size_t k = 0; k < sizeof operand; k++)
+        (&operand[0][0])[k] = (uint8_t)((state = state * 1664525 + 1013904223) >> 24);
     TileConfig config = {.palette = 1};
     for (int t = 0; t < 8; t++) config.row_bytes[t] = 64, config.rows[t] = 16;
     __asm__ volatile("ldtilecfg %0" : : "m"(config)); /* the intrinsic says it reads eight bytes */
@@ -87,10 +91,10 @@ __attribute__((target("amx-tile,amx-int8"))) static void tiles_amx(void *arg)
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    _tile_loadd(4, operand, 64);
-    _tile_loadd(5, operand, 64);
-    _tile_loadd(6, operand, 64);
-    _tile_loadd(7, operand, 64);
+    _tile_loadd(4, operand[0], 64);
+    _tile_loadd(5, operand[1], 64);
+    _tile_loadd(6, operand[2], 64);
+    _tile_loadd(7, operand[3], 64);
     for (int round = 0; round < TILE_ROUNDS; round++) {
         _tile_dpbusd(0, 4, 6);
         _tile_dpbusd(1, 4, 7);
