@@ -1,17 +1,19 @@
 /* int_dot.c: see int_dot.h.
  *
- * A contraction without conditions becomes words of four bytes and sums of rows and columns; one with conditions (the padding of a
- * window), where those sums would differ from place to place, becomes pairs of 16-bit differences, which need none.
+ * A contraction without conditions becomes words of four bytes and sums of rows and columns.  One whose conditions say that the row
+ * operand is inside (the padding of a window) gets a copy of that operand with the zero point around it, and has none any more, where
+ * the target multiplies words; else it becomes pairs of 16-bit differences, which need no sums.
  *
  * For vectors the row operand is brought to u8 and the column operand to s8 by adding or subtracting 128 to values and zero
  * points alike.
  * Source: (a - za)(b - zb) = ab - zb a - za b + za zb, summed over k, in arithmetic modulo 2^32. */
 #include "passes/int_dot.h"
+#include "passes/guard.h"
 
 /* Elements of k in one word: bytes, and differences of 16 bits. */
 enum { WORD = 4, PAIR = 2 };
-/* Fewer elements of k than this do not repay widening the rows. */
-enum { LEAST_PAIRED = 4 };
+/* Fewer elements of k than this do not repay widening the rows, or a copy of them. */
+enum { LEAST_COPIED = 4 };
 
 /* One operand: value(k) - zero, 8 bits wide. */
 typedef struct Operand {
@@ -326,15 +328,22 @@ static int place_of_k(IntDot *d)
     return place;
 }
 
+/* True if the zero point is one for all places. */
+static bool is_uniform(IntDot *d, NstExpr zero)
+{
+    for (uint32_t k = 0; k < d->nest->n_axes; k++)
+        if (zero.i && nst_expr_uses_sym(d->exprs, zero, d->nest->axis[k].var)) return false;
+    return true;
+}
+
 static bool fits_pairs(IntDot *d, uint32_t col)
 {
     int64_t least, most;
     nst_dim_bounds(d->module->dims, d->k.extent, &least, &most);
-    if (least < LEAST_PAIRED || place_of_k(d) < 0 || d->a.constant || !d->b.constant) return false;
+    if (least < LEAST_COPIED || place_of_k(d) < 0 || d->a.constant || !d->b.constant) return false;
     if (!zero_is_byte(d, &d->a) || !zero_is_byte(d, &d->b)) return false;
     if (d->b.zero.i && !nst_module_is_constant(d->module, d->b.zero)) return false;
-    for (uint32_t k = 0; k < d->nest->n_axes; k++)
-        if (d->a.zero.i && nst_expr_uses_sym(d->exprs, d->a.zero, d->nest->axis[k].var)) return false;
+    if (!is_uniform(d, d->a.zero)) return false;
     NstSym columns = d->nest->axis[col].var;
     return !nst_expr_uses_sym(d->exprs, d->nest->guard, d->k.var) && nst_expr_uses_sym(d->exprs, d->b.byte, columns) &&
            !nst_expr_uses_sym(d->exprs, d->a.byte, columns);
@@ -406,6 +415,154 @@ static void rewrite_to_pairs(IntDot *d)
     nest->state[0].step = nst_expr_ternary(d->exprs, NST_OP_DOT2_S16, nst_expr_arg(d->exprs, NST_I32, 0), a, b);
 }
 
+/* --- windows with padding ------------------------------------------------------------------------------------ */
+
+/* An operand's zero point as its own element type; none: it is no such byte. */
+static NstExpr zero_as_byte(IntDot *d, const Operand *operand)
+{
+    Operand zero;
+    NstExpr none = {0};
+    if (!operand->zero.i) return nst_expr_int(d->exprs, operand->dtype, 0);
+    if (converts_byte(d, operand->zero, &zero)) return zero.dtype == operand->dtype ? zero.byte : none;
+    const NstExprNode *node = nst_expr(d->exprs, operand->zero);
+    bool is_signed = operand->dtype == NST_I8;
+    int64_t least = is_signed ? INT8_MIN : 0, most = is_signed ? INT8_MAX : UINT8_MAX;
+    if (node->op != NST_OP_CONST || node->imm.i < least || node->imm.i > most) return none;
+    return nst_expr_int(d->exprs, operand->dtype, node->imm.i);
+}
+
+static bool is_nonnegative(NstDims *dims, NstDim e)
+{
+    int64_t least, most;
+    nst_dim_bounds(dims, e, &least, &most);
+    return least >= 0;
+}
+
+static bool is_condition(const NstConditions *conditions, NstDim e)
+{
+    for (uint32_t k = 0; k < conditions->nonnegative.n; k++)
+        if (nst_dim_same(conditions->nonnegative.at[k], e)) return true;
+    return false;
+}
+
+/* True if the nest's conditions say that the load is inside of its buffer, and nothing else. */
+static bool guards_the_load(IntDot *d, const NstExprNode *load)
+{
+    NstDims *dims = d->module->dims;
+    const NstBuffer *from = &nst_module_get(d->module, (NstBuf){load->ref})->buffer;
+    NstConditions conditions, met = {0};
+    nst_conditions_of(d->module, d->nest->guard, &conditions);
+    if (conditions.rest.i) return false;
+    for (uint32_t i = 0; i < load->n_index; i++) {
+        NstDim behind = nst_dim_add_const(dims, nst_dim_sub(dims, from->shape[i], load->index[i]), -1);
+        NstDim end[2] = {load->index[i], behind};
+        for (int k = 0; k < 2; k++) {
+            if (!is_condition(&conditions, end[k]) && !is_nonnegative(dims, end[k])) return false;
+            nst_vec_push(d->module->arena, &met.nonnegative, end[k]);
+        }
+    }
+    for (uint32_t k = 0; k < conditions.nonnegative.n; k++)
+        if (!is_condition(&met, conditions.nonnegative.at[k])) return false;
+    return true;
+}
+
+/* The least or the greatest value of e over all axes, rows counted in whole blocks; false if it is not linear in them. */
+static bool extreme(IntDot *d, NstDim *e, bool greatest, int row_axis, int64_t block)
+{
+    NstDims *dims = d->module->dims;
+    for (uint32_t k = 0; k < d->nest->n_axes + d->nest->n_reduce; k++) {
+        NstAxis axis = k < d->nest->n_axes ? d->nest->axis[k] : d->nest->reduce[k - d->nest->n_axes];
+        NstDim coef, rest, extent = axis.extent;
+        int64_t c;
+        if (!nst_dim_uses(dims, *e, axis.var)) continue;
+        if (!nst_dim_linear(dims, *e, axis.var, &coef, &rest) || !nst_dim_is_const(dims, coef, &c)) return false;
+        if ((int)k == row_axis)
+            extent = nst_dim_mul_const(dims, nst_dim_ceildiv(dims, extent, nst_dim_const(dims, block)), block);
+        bool at_end = (c > 0) == greatest;
+        *e = at_end ? nst_dim_add(dims, rest, nst_dim_mul_const(dims, nst_dim_add_const(dims, extent, -1), c)) : rest;
+    }
+    return true;
+}
+
+/* The operand's buffer with the byte `around` on all sides that any place of the nest reads, k innermost and `depth` long, what is past
+ * its end left as it is; the load from it.  None if those sides are not known. */
+static NstExpr with_surroundings(IntDot *d, NstExpr around, int row_axis, int64_t block, NstAxis k, uint32_t place)
+{
+    NstModule *module = d->module;
+    NstDims *dims = module->dims;
+    const NstExprNode load = *nst_expr(d->exprs, d->a.byte);
+    const NstBuffer *from = &nst_module_get(module, (NstBuf){load.ref})->buffer;
+    uint32_t n = load.n_index, to = 0;
+    NstAxis *axis = NST_NEW_ARRAY(module->arena, NstAxis, n);
+    NstDim *at = NST_NEW_ARRAY(module->arena, NstDim, n), *index = NST_NEW_ARRAY(module->arena, NstDim, n);
+    NstDim *out = NST_NEW_ARRAY(module->arena, NstDim, n), shape[NST_MAX_RANK];
+    NstExpr inside = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        NstDim least = load.index[i], most = least;
+        if (i == place) continue;
+        if (!extreme(d, &least, false, row_axis, block) || !extreme(d, &most, true, row_axis, block))
+            return (NstExpr){0};
+        shape[to] = nst_dim_add_const(dims, nst_dim_sub(dims, most, least), 1);
+        axis[to] = nst_nest_axis(module, "i", shape[to]);
+        out[to] = nst_dim_sym(dims, axis[to].var);
+        index[to++] = nst_dim_sub(dims, load.index[i], least);
+        NstDim last = nst_dim_add_const(dims, from->shape[i], -1), zero = nst_dim_const(dims, 0);
+        NstDim source = nst_dim_add(dims, out[to - 1], least);
+        at[i] = nst_dim_max(dims, zero, nst_dim_min(dims, source, last));
+        if (nst_dim_same(at[i], source)) continue;
+        NstExpr same = binary(d, NST_OP_EQ, nst_expr_index(d->exprs, at[i]), nst_expr_index(d->exprs, source));
+        inside = inside.i ? binary(d, NST_OP_AND, inside, same) : same;
+    }
+    axis[to] = nst_nest_axis(module, "k", d->k.extent);
+    shape[to] = k.extent;
+    at[place] = out[to] = nst_dim_sym(dims, axis[to].var);
+    index[to] = nst_dim_sym(dims, k.var);
+    NstNest *nest = new_nest(d, "surrounded");
+    NstExpr byte = nst_expr_load(d->exprs, load.type, (NstBuf){load.ref}, at, n);
+    NstBuf buffer = nst_module_buffer(module, nest->name, load.type, (int)n, shape, NST_ROLE_TEMP);
+    nest->n_axes = n;
+    nest->axis = axis;
+    nest->n_outs = 1;
+    nest->out = NST_NEW(module->arena, NstNestOut);
+    nest->out[0] = (NstNestOut){.buffer = buffer, .n_index = n, .index = out};
+    nest->out[0].value = inside.i ? nst_expr_ternary(d->exprs, NST_OP_SELECT, inside, byte, around) : byte;
+    nst_vec_push(module->arena, &d->before, nst_nest_clone(module, nest));
+    return nst_expr_load(d->exprs, load.type, buffer, index, n);
+}
+
+/* Takes the conditions off the nest: the row operand is read from a copy with its zero point around it, k counted in whole registers.
+ * Past the end of k the columns are their zero points, so that it does not matter what the rows are there.  False, and nothing changed,
+ * where the conditions say something else. */
+static bool surround(IntDot *d, uint32_t col, int row_axis, int64_t block)
+{
+    NstDims *dims = d->module->dims;
+    int place = place_of_k(d);
+    NstExpr around = zero_as_byte(d, &d->a), past_k = zero_as_byte(d, &d->b);
+    NstSym columns = d->nest->axis[col].var;
+    int64_t shortest, longest;
+    nst_dim_bounds(dims, d->k.extent, &shortest, &longest);
+    if (shortest < LEAST_COPIED || place < 0 || !around.i || !is_uniform(d, d->a.zero) || !past_k.i || d->a.constant ||
+        !d->b.constant || nst_expr_uses_sym(d->exprs, d->a.byte, columns) ||
+        !guards_the_load(d, nst_expr(d->exprs, d->a.byte)))
+        return false;
+    NstAxis k = nst_nest_axis(d->module, "k", nst_dim_mul_const(dims, d->word.extent, WORD));
+    NstExpr byte = with_surroundings(d, around, row_axis, block, k, (uint32_t)place);
+    if (!byte.i) return false;
+    NstExpr a = nst_expr_convert(d->exprs, NST_I32, byte, false);
+    if (d->a.zero.i) a = binary(d, NST_OP_SUB, a, d->a.zero);
+    NstDim at = nst_dim_sym(dims, k.var), last = nst_dim_add_const(dims, d->k.extent, -1);
+    NstExpr b = at_k(d, d->b.byte, nst_dim_min(dims, at, last));
+    NstExpr exists = binary(d, NST_OP_LT, nst_expr_index(d->exprs, at), nst_expr_index(d->exprs, d->k.extent));
+    b = nst_expr_convert(d->exprs, NST_I32, nst_expr_ternary(d->exprs, NST_OP_SELECT, exists, b, past_k), false);
+    if (d->b.zero.i) b = binary(d, NST_OP_SUB, b, d->b.zero);
+    nst_nest_replace_factor(d->module, d->nest, d->c.a, a);
+    nst_nest_replace_factor(d->module, d->nest, d->c.b, b);
+    d->nest->reduce = nst_copy(d->module->arena, d->nest->reduce, d->nest->n_reduce * sizeof(NstAxis));
+    d->nest->reduce[d->nest->n_reduce - 1] = k;
+    d->nest->guard = (NstExpr){0};
+    return true;
+}
+
 /* --- the rewrites -------------------------------------------------------------------------------------------- */
 
 /* False if the nest is no such contraction. */
@@ -440,18 +597,37 @@ static void add_prepack(IntDot *d)
         nst_vec_push(d->module->arena, &d->module->prepack, nst_group_new(d->module, d->prepack.at[k]));
 }
 
+static void add_before(IntDot *d, uint32_t *at)
+{
+    for (uint32_t k = 0; k < d->before.n; k++)
+        nst_module_insert_group(d->module, nst_group_new(d->module, d->before.at[k]), (*at)++);
+}
+
 bool nst_integer_contraction_types(NstModule *module, uint32_t at, uint32_t col, NstDtype *a, NstDtype *b)
 {
     IntDot d;
-    if (!read_contraction(&d, module, at, col) || d.nest->guard.i) return false;
+    if (!read_contraction(&d, module, at, col)) return false;
     *a = d.a.dtype;
     *b = d.b.dtype;
+    return true;
+}
+
+bool nst_integer_surround(NstModule *module, uint32_t *at, uint32_t col, int row_axis, const NstTensorInsnInfo *matrix)
+{
+    IntDot d;
+    if (!read_contraction(&d, module, *at, col)) return false;
+    if (!d.nest->guard.i) return true;
+    count_words(&d, WORD, matrix ? matrix->k_step / WORD : 1);
+    if (!surround(&d, col, row_axis, matrix ? matrix->matrix_rows : 1)) return false;
+    add_before(&d, at);
     return true;
 }
 
 bool nst_integer_contraction(NstModule *module, uint32_t *at, uint32_t col, const NstTensorInsnInfo *matrix)
 {
     IntDot d;
+    if (!matrix && nst_target_insn(module->target, NST_U8, NST_I8, NST_I32) != NST_INSN_COUNT)
+        (void)nst_integer_surround(module, at, col, -1, NULL);
     if (!read_contraction(&d, module, *at, col)) return false;
     d.matrix = matrix;
     if (!d.nest->guard.i) {
@@ -464,8 +640,7 @@ bool nst_integer_contraction(NstModule *module, uint32_t *at, uint32_t col, cons
         return false;
     }
     add_prepack(&d);
-    for (uint32_t k = 0; k < d.before.n; k++)
-        nst_module_insert_group(module, nst_group_new(module, d.before.at[k]), (*at)++);
+    add_before(&d, at);
     return true;
 }
 

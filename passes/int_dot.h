@@ -8,6 +8,11 @@
  * a contraction of that form. */
 bool nst_integer_contraction_types(NstModule *module, uint32_t at, uint32_t col, NstDtype *a, NstDtype *b);
 
+/* Takes off conditions which say that the row operand is inside of its buffer (the padding of a window): it is read from a copy with its
+ * zero point around it, made by a group before (`at` counts it), large enough for whole registers of `matrix` along axis row_axis and
+ * k.  True if the nest of group `at` has no conditions (any more).  Only where the columns are constants and zero points bytes. */
+bool nst_integer_surround(NstModule *module, uint32_t *at, uint32_t col, int row_axis, const NstTensorInsnInfo *matrix);
+
 /* Rewrites the contraction sum (a - za)(b - zb) of 8-bit a, b in i32 as  sum a*b - zb * sum a - za * sum b + K za zb, all
  * wrapping: exact on every target.  The product runs over words of four k; sums become nests of their own before it (of
  * constants: before the run).  Without `matrix` the operands become u8 and s8 (DOT4_U8S8), words of rows are put through a

@@ -34,13 +34,15 @@ static bool prepare_matrices(NstModule *module, uint32_t *at)
     NstTensorInsn row = nst_target_insn(module->target, a, b, NST_I32);
     const NstTensorInsnInfo *insn = row < NST_INSN_COUNT ? nst_tensor_insn(row) : NULL;
     if (!insn || !insn->matrix_rows || !nst_tile_schedule_matrix(module, nest, insn, true, s)) return false;
+    bool surrounded = nest->guard.i != 0;
+    if (!nst_integer_surround(module, at, (uint32_t)s->col_axis, s->row_axis, insn)) return false;
     nst_integer_contraction(module, at, (uint32_t)s->col_axis, insn);
     module->groups.at[*at]->tile = s;
     NstContraction c;
     nst_nest_contraction_by(module, nest, (uint32_t)s->col_axis, &c);
     int64_t rows = nst_dim_known_multiple(module->dims, nest->axis[s->row_axis].extent);
-    bool in_place =
-        rows % insn->matrix_rows == 0 && nst_matrix_axes(module, nest, c.a, (uint32_t)s->row_axis, &axis[0], &axis[1]);
+    bool in_place = (surrounded || rows % insn->matrix_rows == 0) &&
+                    nst_matrix_axes(module, nest, c.a, (uint32_t)s->row_axis, &axis[0], &axis[1]);
     NstPackedMatrix packed[2] = {{0}, nst_pack_matrix(module, nest, c.b, (uint32_t)s->col_axis, true, insn)};
     if (!in_place) packed[0] = nst_pack_matrix(module, nest, c.a, (uint32_t)s->row_axis, false, insn);
     for (int k = 0; k < 2; k++)

@@ -453,6 +453,9 @@ static void measure(Choice *c)
  * vectors, which take half a cycle for 16 columns and 4 k of a row; k and columns also repay packing.  Vendors' manuals; not
  * measured. */
 enum { MATRIX_ROWS = 4, MATRIX_COLUMNS = 16, MATRIX_K = 32 };
+/* The same for the innermost of several summed axes, which alone fills registers along k (3 x 3 windows of 24 channels, 24 x 24 x 80: 104 us,
+ * vectors 94; of 48: 177 and 225; Emerald Rapids, 2026-11). */
+enum { MATRIX_INNERMOST_K = 32 };
 
 /* Columns whose operand stays in L2 while all rows pass by: blocks of about equal size. */
 static void choose_matrix_blocks(Choice *c)
@@ -487,6 +490,9 @@ bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstT
     measure(&c);
     if (!is_col || nest->n_axes + nest->n_reduce >= NST_MAX_RANK) return false;
     if (c.m < MATRIX_ROWS || c.n < MATRIX_COLUMNS || c.k < MATRIX_K) return false;
+    bool fixed;
+    if (extent_or(module->dims, nest->reduce[nest->n_reduce - 1].extent, TYPICAL_EXTENT, &fixed) < MATRIX_INNERMOST_K)
+        return false;
     choose_matrix_blocks(&c);
     if (parallel) choose_parallel(&c);
     *schedule = s;

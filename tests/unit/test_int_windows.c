@@ -1,9 +1,11 @@
-/* test_int_windows.c: 8-bit windows with padding as pairs of 16-bit differences give the interpreter's bits: every mix of signs and
- * zero points, odd channels, strides, open sizes, products of one step of a time loop. */
+/* test_int_windows.c: 8-bit windows with padding give the interpreter's bits, as pairs of 16-bit differences or, where the target multiplies
+ * words, from a copy with the zero point around it: every mix of signs and zero points, odd channels, strides, open sizes, products of
+ * one step of a time loop. */
 #include <criterion/criterion.h>
+#include "tests/unit/support_amx.h"
 #include "tests/unit/support_module.h"
 
-static const char *const targets[] = {"baseline", "avx2", "vnni"};
+static const char *const targets[] = {"baseline", "avx2", "vnni", "amx"};
 
 typedef struct Window {
     const char *x, *k; /* types */
@@ -33,10 +35,10 @@ static const char *window_text(NstCtx *ctx, const Window *w)
         text, w->zero_x ? " - convert<i32>(b)" : "", w->zero_k ? " - 119" : "");
 }
 
-static bool has_pairs(const ModuleRun *run)
+static bool has_group(const ModuleRun *run, const char *name)
 {
     for (uint32_t k = 0; k < run->module->groups.n; k++)
-        if (strstr(run->module->groups.at[k]->name, "differences")) return true;
+        if (strstr(run->module->groups.at[k]->name, name)) return true;
     return false;
 }
 
@@ -45,14 +47,13 @@ static void check(NstCtx *ctx, const Window *w, const char *sizes)
     ModuleCase test = {.text = window_text(ctx, w), .sizes = sizes, .seed = 7};
     for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
         NstTarget target;
-        if (nst_target_parse(ctx, targets[t], &target) != NST_OK) {
-            nst_ctx_clear(ctx);
-            continue;
-        }
+        if (!support_runnable_target(ctx, targets[t], &target)) continue;
         const char *what = nst_format(ctx->arena, "%s, %s by %s, %d channels", targets[t], w->x, w->k, w->channels);
         support_same_on_threads(ctx, &test, &target, what);
         ModuleRun run = support_run_module(ctx, &test, &target, NULL, 1);
-        cr_assert_eq(has_pairs(&run), w->channels >= 4, "%s", what);
+        bool words = target.level >= NST_TARGET_AVX512_VNNI;
+        cr_assert_eq(has_group(&run, "differences"), !words && w->channels >= 4, "%s", what);
+        cr_assert_eq(has_group(&run, "surrounded"), words && w->channels >= 4, "%s", what);
     }
 }
 
@@ -76,6 +77,20 @@ Test(int_windows, channels_strides_and_open_sizes)
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         check(&ctx, &cases[k], strcmp(cases[k].size, "n") ? NULL : "n=11");
+    nst_ctx_dispose(&ctx);
+}
+
+/* Enough of channels and columns for matrix registers: whole ones of k and others, rows that end in the middle of one. */
+Test(int_windows, by_matrix_registers)
+{
+    static const Window cases[] = {
+        {"u8", "i8", 64, 32, 1, true, false, "18"}, {"i8", "u8", 48, 20, 1, true, true, "9"},
+        {"u8", "u8", 70, 16, 1, true, true, "7"},   {"u8", "i8", 32, 40, 2, true, true, "35"},
+        {"i8", "i8", 40, 16, 1, false, true, "n"},  {"u8", "i8", 64, 17, 2, true, false, "n"}};
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        check(&ctx, &cases[k], strcmp(cases[k].size, "n") ? NULL : "n=37");
     nst_ctx_dispose(&ctx);
 }
 
