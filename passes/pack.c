@@ -11,11 +11,12 @@ enum { IN_PLACE_BYTES = 512 << 10 };
 enum { ROWS_TO_REPAY = 48 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
-/* Rows of a packed panel to prefetch ahead (measurements.md: 8 k). */
-enum { PREFETCH_ROWS = 8 };
-/* A product of few rows runs as fast as its panel comes: 4 KB of it are asked for ahead (1 x 2112 x 128 in panels of 64 columns: 2 to
- * 5 % faster than with 2 KB, from L3; Zen 4, 2026-11). */
-enum { FEW_ROWS = 4, PREFETCH_BYTES = 4096 };
+/* Rows of a packed panel to prefetch ahead (128 x 768 x 3072 with 8, 16, 32: 137, 144, 143 GFLOP/s, 127 without; 1024^3 the same;
+ * Intel with 2 MB of L2, 2026-11). */
+enum { PREFETCH_ROWS = 16 };
+/* A product of few rows runs as fast as its panel comes, which the processor's own prefetch does better (1 x 3072 x 768: 99.9 % of the
+ * read bandwidth, with prefetches 75 to 78 %, Zen 4; 1 x 2112 x 128: 9.3 us, with 9.6 to 11.7, Intel). */
+enum { FEW_ROWS = 4 };
 
 typedef struct LoadVisit {
     NstModule *module;
@@ -163,10 +164,7 @@ static void use_packed(NstModule *module, const NstNest *nest, const NstContract
     /* The other operand is not padded: where it has columns too, no vector may pass their end. */
     s->padded = !nst_expr_uses_sym(module->exprs, c->a, nest->axis[s->col_axis].var);
     s->packed = packed;
-    int width = s->vectors * module->target->vector_bytes;
-    s->prefetch = s->rows <= 12 ? PREFETCH_ROWS : 0;
-    if (row_count(module, nest, c) <= FEW_ROWS && s->vectors > 1 && PREFETCH_ROWS * width < PREFETCH_BYTES)
-        s->prefetch = PREFETCH_BYTES / width;
+    s->prefetch = row_count(module, nest, c) > FEW_ROWS ? PREFETCH_ROWS : 0;
 }
 
 /* True if the operand was packed ahead in panels that the schedule's vectors divide; *done also if they do not: packing it
