@@ -30,6 +30,7 @@ typedef struct NstTileSchedule {
     int plane_axis;    /* position in nest->axis, -1: none; a second axis of rows for swept tiles */
     int planes;        /* of a tile along it where no border is near: the tile is planes x rows x vectors */
     int prefetch;      /* elements of the innermost reduction axis to prefetch the packed operand ahead; 0 = none */
+    bool next_block;   /* the next block of the packed operand is prefetched to L2 while rows pass by the present one */
     NstBuf packed;     /* what to prefetch */
     uint32_t
         inside; /* bit k: nest->axis[k] runs inside the column and k blocks (the packed operand does not depend on it) */

@@ -180,41 +180,6 @@ static void step_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     }
 }
 
-/* The nest's read of the packed operand. */
-typedef struct PackedRead {
-    NstBuf packed;
-    const NstExprNode *load;
-} PackedRead;
-
-static void find_packed_read(void *arg, NstExpr e, const NstExprNode *node)
-{
-    PackedRead *read = arg;
-    (void)e;
-    if (node->op == NST_OP_LOAD && node->ref == read->packed.i) read->load = node;
-}
-
-/* Asks for what the read takes `prefetch` elements of the innermost reduction axis later, at the tap and the place of the axes bound
- * so far; past the axis' end that is the next tap of the same columns. */
-static void prefetch_ahead(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstSym innermost)
-{
-    PackedRead read = {.packed = t->s->packed};
-    nst_expr_visit(t->w->module->exprs, t->nest->state[0].step, find_packed_read, &read);
-    if (!read.load) return;
-    const NstBuffer *packed = nst_kernel_buffer(t->w->kernel, nst_writer_buffer(t->w, t->s->packed));
-    int64_t line = 64 / nst_dtype_info(packed->dtype)->bytes, width = (int64_t)tile->vectors * t->s->columns;
-    NstSym column = t->nest->axis[t->s->col_axis].var;
-    NstDim ahead = nst_dim_add_const(t->dims, nst_dim_sym(t->dims, innermost), t->s->prefetch);
-    for (int64_t c = 0; c < width; c += line) {
-        NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, read.load->n_index);
-        nst_writer_bind(t->w, column, nst_dim_add_const(t->dims, tile->col, c));
-        for (uint32_t d = 0; d < read.load->n_index; d++)
-            index[d] = nst_writer_dim(t->w, nst_dim_subst(t->dims, read.load->index[d], innermost, ahead));
-        nst_block_add(t->w->kernel, block,
-                      nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, t->s->packed), index, read.load->n_index,
-                                        1, false));
-    }
-}
-
 bool nst_tiler_least_over_taps(NstTiler *t, NstDim *e)
 {
     for (uint32_t k = 0; k < t->nest->n_reduce; k++) {
@@ -348,7 +313,7 @@ static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uin
                             written_out ? NST_FOR_UNROLL : NST_FOR_SERIAL, 0, &k);
     nst_writer_bind(t->w, axis.var, k);
     nst_tiler_mark(t, axis.var, true);
-    if (t->s->prefetch && depth + 1 == t->nest->n_reduce) prefetch_ahead(t, block, tile, axis.var);
+    if (depth + 1 == t->nest->n_reduce) nst_tiler_prefetch(t, block, tile);
     reduce_tap(t, block, tile, depth + 1);
     nst_tiler_mark(t, axis.var, false);
     t->open = open;

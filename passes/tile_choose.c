@@ -544,10 +544,10 @@ void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
         "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d columns=%d k_outer=%d k_block=%lld col_block=%lld "
         "padded=%d "
         "prefetch=%d taps=%d sweep=%d plane_axis=%d planes=%d rows_outside=%d inside=%u parallel=%s parallel_axis=%d "
-        "row_chunks=%d",
+        "row_chunks=%d next_block=%d",
         s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->columns, s->k_outer, (long long)s->k_block,
         (long long)s->col_block, s->padded, s->prefetch, s->taps, s->sweep, s->plane_axis, s->planes, s->rows_outside,
-        s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks);
+        s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks, s->next_block);
     if (s->matrix) nst_text_add(text, " matrix=%s", s->matrix->name);
 }
 
@@ -558,13 +558,13 @@ typedef struct Field {
 
 NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *s)
 {
-    int64_t v[19] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
+    int64_t v[20] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
     const Field fields[] = {
-        {"row_axis", &v[0]},    {"col_axis", &v[1]},      {"rows", &v[2]},    {"vectors", &v[3]},
-        {"lanes", &v[4]},       {"k_outer", &v[5]},       {"k_block", &v[6]}, {"col_block", &v[7]},
-        {"padded", &v[8]},      {"prefetch", &v[9]},      {"inside", &v[10]}, {"parallel_axis", &v[11]},
-        {"row_chunks", &v[12]}, {"taps", &v[13]},         {"sweep", &v[14]},  {"plane_axis", &v[15]},
-        {"planes", &v[16]},     {"rows_outside", &v[17]}, {"columns", &v[18]}};
+        {"row_axis", &v[0]},    {"col_axis", &v[1]},      {"rows", &v[2]},     {"vectors", &v[3]},
+        {"lanes", &v[4]},       {"k_outer", &v[5]},       {"k_block", &v[6]},  {"col_block", &v[7]},
+        {"padded", &v[8]},      {"prefetch", &v[9]},      {"inside", &v[10]},  {"parallel_axis", &v[11]},
+        {"row_chunks", &v[12]}, {"taps", &v[13]},         {"sweep", &v[14]},   {"plane_axis", &v[15]},
+        {"planes", &v[16]},     {"rows_outside", &v[17]}, {"columns", &v[18]}, {"next_block", &v[19]}};
     *s = (NstTileSchedule){0};
     NST_CHECK(ctx, strncmp(text, "tile", 4) == 0, NST_E_PARSE, "a schedule starts with 'tile', not '%.16s'", text);
     for (const char *p = text + 4; *p;) {
@@ -596,6 +596,7 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
     s->k_outer = (int)v[5], s->k_block = v[6], s->col_block = v[7], s->padded = v[8] != 0, s->prefetch = (int)v[9];
     s->inside = (uint32_t)v[10], s->parallel_axis = (int)v[11], s->row_chunks = (int)v[12];
     s->taps = (int)v[13], s->sweep = v[14] != 0, s->plane_axis = (int)v[15], s->planes = (int)v[16];
+    s->next_block = v[19] != 0;
     s->rows_outside = v[17] != 0, s->columns = v[18] ? (int)v[18] : s->lanes;
     NST_CHECK(ctx,
               s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->columns >= 1 && s->columns <= s->lanes &&

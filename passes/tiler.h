@@ -105,6 +105,9 @@ NstTilerLanes nst_tiler_open_lanes(NstTiler *t, NstBlock *block, const NstTileAt
 /* Appends one step of the reduction into the states at `open.index`. */
 void nst_tiler_step(NstTiler *t, NstTilerLanes *open);
 
+/* In the innermost reduction loop: asks for what later steps of the tile read of the packed operand, and for the next block. */
+void nst_tiler_prefetch(NstTiler *t, NstBlock *block, const NstTileAt *tile);
+
 /* The first reduction axis from which on a tile's steps can be swept; n_reduce: none. */
 uint32_t nst_tiler_swept_from(NstTiler *t, const NstTileAt *tile);
 /* Appends all steps of the reduction axes from `depth` inward, written out in the order of the places that they read, so that what
