@@ -305,15 +305,30 @@ static int inherited_axis(LayoutPass *p, const NstNest *nest)
     return -1;
 }
 
+/* True if the output may be laid out as the first one is: it is our own, and stored at the same place of the same shape. */
+static bool turns_with_first(LayoutPass *p, const NstNest *nest, const NstNestOut *out)
+{
+    const NstNestOut *first = &nest->out[0];
+    const NstModuleBuffer *item = nst_module_get(p->module, out->buffer);
+    if (item->role != NST_ROLE_TEMP || item->plain || out->n_index != first->n_index) return false;
+    for (uint32_t d = 0; d < out->n_index; d++)
+        if (!nst_dim_same(out->index[d], first->index[d]) ||
+            !nst_dim_same(item->buffer.shape[d], buffer_of(p, first->buffer)->shape[d]))
+            return false;
+    return !written_elsewhere(p, nest, out->buffer) || may_turn(item);
+}
+
 static void inherit(LayoutPass *p, NstNest *nest)
 {
-    if (nest->n_outs != 1) return;
-    const NstModuleBuffer *item = nst_module_get(p->module, nest->out[0].buffer);
-    if (item->role != NST_ROLE_TEMP || item->plain || nest->store_guard.i || nest->check.i) return;
+    if (!nest->n_outs || nest->store_guard.i || nest->check.i) return;
+    for (uint32_t k = 0; k < nest->n_outs; k++)
+        if (!turns_with_first(p, nest, &nest->out[k])) return;
     int last = inherited_axis(p, nest);
-    if (last < 0 || (written_elsewhere(p, nest, nest->out[0].buffer) && !may_turn(item))) return;
-    NstBuffer *buffer = buffer_of(p, nest->out[0].buffer);
-    buffer->layout = layout_with_last(p, buffer, last);
+    if (last < 0) return;
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        NstBuffer *buffer = buffer_of(p, nest->out[k].buffer);
+        buffer->layout = layout_with_last(p, buffer, last);
+    }
     order_axes(p, nest);
 }
 
@@ -322,7 +337,7 @@ static void order_pieces(LayoutPass *p)
 {
     for (uint32_t k = 0; k < p->module->groups.n; k++) {
         NstNest *nest = single(p->module->groups.at[k]);
-        if (!nest || nest->n_outs != 1 || nest->n_lets || nest->lanes > 1) continue;
+        if (!nest || !nest->n_outs || nest->n_lets || nest->lanes > 1) continue;
         const NstBuffer *out = buffer_of(p, nest->out[0].buffer);
         if (innermost(out) < 0 || innermost(out) == out->rank - 1) continue;
         if (written_elsewhere(p, nest, nest->out[0].buffer)) order_axes(p, nest);
