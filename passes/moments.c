@@ -15,8 +15,10 @@
 
 /* Elements of the pivot: one vector, summed by as many lanes. */
 enum { PIVOT = 16 };
-/* Nodes between a sum and the value made of it: a mean takes one or two. */
-enum { MAX_STEPS = 8 };
+/* Nodes that are looked at to see that a value is made of a sum: a mean takes a few. */
+enum { MAX_VISITS = 64 };
+/* Inputs of a map whose formula has the difference. */
+enum { MAX_OPERANDS = 64 };
 
 /* A sum, and one of squared distances from a value made of it. */
 typedef struct Pair {
@@ -106,11 +108,12 @@ static bool find_difference(const Moments *m, const NstNode *squares, Pair *pair
 /* What a value is made of, element by element: the sum, with constants and sizes at most besides; those alone; anything. */
 typedef enum Source { OF_SUM, OF_NUMBERS, OF_OTHERS } Source;
 
-static Source source_of(const Moments *m, const NstNode *sum, NstVal value, int steps)
+static Source source_of(const Moments *m, const NstNode *sum, NstVal value, int *visits)
 {
     const NstNode *node = nst_value_node(m->graph, value);
     Source source = OF_NUMBERS;
     if (node == sum) return OF_SUM;
+    if (--*visits < 0) return OF_OTHERS;
     switch (node->prim) {
     case NST_PRIM_CONST:
     case NST_PRIM_DIM_VALUE: return OF_NUMBERS;
@@ -118,7 +121,7 @@ static Source source_of(const Moments *m, const NstNode *sum, NstVal value, int 
     case NST_PRIM_CONVERT:
     case NST_PRIM_RESHAPE:
         for (uint32_t k = 0; k < node->n_in && source != OF_OTHERS; k++) {
-            Source of = steps > 0 ? source_of(m, sum, node->in[k], steps - 1) : OF_OTHERS;
+            Source of = source_of(m, sum, node->in[k], visits);
             if (of != OF_NUMBERS) source = of;
         }
         return source;
@@ -137,7 +140,7 @@ static bool is_one_a_row(const Moments *m, const NstNode *sum, NstVal value)
 }
 
 typedef struct Operands {
-    bool used[64];
+    bool used[MAX_OPERANDS];
     bool too_many;
 } Operands;
 
@@ -146,7 +149,7 @@ static void note_operand(void *arg, NstExpr e, const NstExprNode *node)
     Operands *operands = arg;
     (void)e;
     if (node->op != NST_OP_ARG) return;
-    if (node->ref < sizeof operands->used)
+    if (node->ref < MAX_OPERANDS)
         operands->used[node->ref] = true;
     else
         operands->too_many = true;
@@ -156,12 +159,13 @@ static void note_operand(void *arg, NstExpr e, const NstExprNode *node)
 static bool is_made_of_sum(const Moments *m, const Pair *pair)
 {
     Operands operands = {.too_many = false};
+    int visits = MAX_VISITS;
     bool made = false;
     nst_expr_visit(m->exprs, pair->value, note_operand, &operands);
-    for (uint32_t k = 0; k < pair->difference->n_in && k < sizeof operands.used; k++) {
+    for (uint32_t k = 0; k < pair->difference->n_in && k < MAX_OPERANDS; k++) {
         if (!operands.used[k]) continue;
         NstVal value = pair->difference->in[k];
-        Source source = source_of(m, pair->sum, value, MAX_STEPS);
+        Source source = source_of(m, pair->sum, value, &visits);
         if (source == OF_OTHERS || !is_one_a_row(m, pair->sum, value)) return false;
         made = made || source == OF_SUM;
     }
@@ -294,7 +298,7 @@ static NstVal build_value(const Moments *m, NstBuild *build, const Pair *pair)
     for (uint32_t k = 0; k < map->n_in; k++) {
         NstDtype type = nst_value_type(m->graph, map->in[k])->dtype;
         with[k] = nst_expr_arg(m->exprs, type, n);
-        if (k < sizeof operands.used && operands.used[k]) in[n++] = map->in[k];
+        if (k < MAX_OPERANDS && operands.used[k]) in[n++] = map->in[k];
     }
     return nst_build_map_expr(build, nst_expr_subst_args(m->exprs, pair->value, with, map->n_in), n, in);
 }

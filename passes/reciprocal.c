@@ -164,23 +164,28 @@ static bool rounds(const Rows *r, const NstNode *map, NstScalarOp of, uint32_t s
     return rounded.found;
 }
 
+/* Views that are looked through, one after another; behind more, a value counts as rounded. */
+enum { MAX_VIEWS = 16 };
+
 /* True if a user of the value, through views, rounds it. */
-static bool is_rounded_by_user(const Rows *r, NstVal value)
+static bool is_rounded_by_user(const Rows *r, NstVal value, int views)
 {
     const NstValue *info = nst_graph_value(r->graph, value);
+    if (views > MAX_VIEWS) return true;
     for (uint32_t k = 0; k < info->uses.n; k++) {
         const NstNode *user = nst_graph_node(r->graph, info->uses.at[k].node);
         if (user->dead) continue;
         if (user->prim == NST_PRIM_MAP && rounds(r, user, NST_OP_ARG, info->uses.at[k].slot)) return true;
         if (user->prim == NST_PRIM_CONVERT && !nst_dtype_is_float(user->attr.convert.to)) return true;
-        if (nst_prim_info(user->prim)->group == NST_GROUP_VIEW && is_rounded_by_user(r, user->out[0])) return true;
+        if (nst_prim_info(user->prim)->group == NST_GROUP_VIEW && is_rounded_by_user(r, user->out[0], views + 1))
+            return true;
     }
     return false;
 }
 
 static bool is_rounded_quotient(const Rows *r, const NstNode *map)
 {
-    if (nst_expr(r->exprs, map->attr.map.formula)->op == NST_OP_DIV) return is_rounded_by_user(r, map->out[0]);
+    if (nst_expr(r->exprs, map->attr.map.formula)->op == NST_OP_DIV) return is_rounded_by_user(r, map->out[0], 0);
     return rounds(r, map, NST_OP_DIV, 0);
 }
 
