@@ -80,30 +80,28 @@ NstPlaces nst_fuser_writers(const NstFuser *f, NstBuf buffer)
     return buffer.i < f->uses.n ? still(f, &f->uses.at[buffer.i].writers, buffer, true) : (NstPlaces){0};
 }
 
+/* The groups after `at`, or before it, that touch one of the buffers in the other way. */
+static NstPlaces neighbours(const NstFuser *f, uint32_t at, const NstBufList *buffers,
+                            NstPlaces (*others)(const NstFuser *f, NstBuf buffer), bool after)
+{
+    NstPlaces found = {0};
+    for (uint32_t b = 0; b < buffers->n; b++) {
+        NstPlaces of = others(f, buffers->at[b]);
+        for (uint32_t k = 0; k < of.n; k++)
+            if (after ? of.at[k] > at : of.at[k] < at) nst_vec_push(f->arena, &found, of.at[k]);
+    }
+    tidy(&found);
+    return found;
+}
+
 NstPlaces nst_fuser_users(const NstFuser *f, uint32_t at)
 {
-    const NstBufList *writes = &f->groups.at[at].writes;
-    NstPlaces users = {0};
-    for (uint32_t b = 0; b < writes->n; b++) {
-        NstPlaces readers = nst_fuser_readers(f, writes->at[b]);
-        for (uint32_t k = 0; k < readers.n; k++)
-            if (readers.at[k] > at) nst_vec_push(f->arena, &users, readers.at[k]);
-    }
-    tidy(&users);
-    return users;
+    return neighbours(f, at, &f->groups.at[at].writes, nst_fuser_readers, true);
 }
 
 NstPlaces nst_fuser_sources(const NstFuser *f, uint32_t at)
 {
-    const NstBufList *reads = &f->groups.at[at].reads;
-    NstPlaces sources = {0};
-    for (uint32_t b = 0; b < reads->n; b++) {
-        NstPlaces writers = nst_fuser_writers(f, reads->at[b]);
-        for (uint32_t k = 0; k < writers.n; k++)
-            if (writers.at[k] < at) nst_vec_push(f->arena, &sources, writers.at[k]);
-    }
-    tidy(&sources);
-    return sources;
+    return neighbours(f, at, &f->groups.at[at].reads, nst_fuser_writers, false);
 }
 
 void nst_fuser_refresh(NstFuser *f, uint32_t at)

@@ -117,7 +117,7 @@ static int make_input(const ToolOptions *options, NstEngine *engine, const NstPo
                       void **memory)
 {
     const char *value = "random";
-    char error[NPY_ERROR];
+    char error[FILE_ERROR];
     for (uint32_t k = 0; k < options->inputs.n; k++)
         if (strcmp(options->inputs.at[k].name, port->name) == 0) value = options->inputs.at[k].value;
     if (strncmp(value, "random", 6) == 0 && (value[6] == '\0' || value[6] == ':'))

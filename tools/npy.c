@@ -129,7 +129,7 @@ static int read_texts(const char *descr, const unsigned char *from, size_t n, Ns
     return 0;
 }
 
-int npy_read(const char *path, NstDtype expected, NstTensor *tensor, void **memory, char error[NPY_ERROR])
+int npy_read(const char *path, NstDtype expected, NstTensor *tensor, void **memory, char error[FILE_ERROR])
 {
     size_t size, header, data;
     int fortran = 0;
@@ -138,7 +138,7 @@ int npy_read(const char *path, NstDtype expected, NstTensor *tensor, void **memo
     unsigned char *bytes = file_read(path, &size, error);
     if (!bytes) return -1;
     memset(tensor, 0, sizeof *tensor);
-    snprintf(error, NPY_ERROR, "'%s' is no NumPy file of a type that can be read", path);
+    snprintf(error, FILE_ERROR, "'%s' is no NumPy file of a type that can be read", path);
     char *text = find_parts(bytes, size, &header, &data) == 0 ? malloc(data - header + 1) : NULL;
     int failed = text == NULL;
     if (text) {
@@ -153,7 +153,7 @@ int npy_read(const char *path, NstDtype expected, NstTensor *tensor, void **memo
     bool strings = !failed && tensor->dtype == NST_STR;
     size_t element = failed ? 1 : strings ? text_width(descr) : nst_dtype_size(tensor->dtype);
     if (!failed && (uint64_t)elements > (size - data) / element) {
-        snprintf(error, NPY_ERROR, "'%s' ends before its %lld elements do", path, (long long)elements);
+        snprintf(error, FILE_ERROR, "'%s' ends before its %lld elements do", path, (long long)elements);
         failed = 1;
     }
     /* One block: strides, then the elements; of strings first what stands for them. */
@@ -204,12 +204,12 @@ static int write_texts(FILE *file, const NstString *element, uint64_t n, size_t 
 }
 
 /* The length of the longest text, at least 1; 0 and the reason where one ends in a zero, which NumPy would drop. */
-static size_t longest_text(const NstString *element, uint64_t n, const char *path, char error[NPY_ERROR])
+static size_t longest_text(const NstString *element, uint64_t n, const char *path, char error[FILE_ERROR])
 {
     size_t width = 1;
     for (uint64_t k = 0; k < n; k++) {
         if (element[k].n > 0 && element[k].at[element[k].n - 1] == '\0') {
-            snprintf(error, NPY_ERROR, "string %llu for '%s' ends in a zero byte, which a NumPy file does not keep",
+            snprintf(error, FILE_ERROR, "string %llu for '%s' ends in a zero byte, which a NumPy file does not keep",
                      (unsigned long long)k, path);
             return 0;
         }
@@ -218,7 +218,7 @@ static size_t longest_text(const NstString *element, uint64_t n, const char *pat
     return width;
 }
 
-int npy_write(const char *path, const NstTensor *tensor, char error[NPY_ERROR])
+int npy_write(const char *path, const NstTensor *tensor, char error[FILE_ERROR])
 {
     char descr[32], header[1024];
     bool strings = tensor->dtype == NST_STR;
@@ -240,7 +240,7 @@ int npy_write(const char *path, const NstTensor *tensor, char error[NPY_ERROR])
     unsigned char head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
     FILE *file = fopen(path, "wb");
     if (!file) {
-        snprintf(error, NPY_ERROR, "cannot create '%s': %s", path, strerror(errno));
+        snprintf(error, FILE_ERROR, "cannot create '%s': %s", path, strerror(errno));
         return -1;
     }
     int done = fwrite(head, 1, sizeof head, file) == sizeof head && fwrite(header, 1, (size_t)n, file) == (size_t)n;
@@ -249,6 +249,6 @@ int npy_write(const char *path, const NstTensor *tensor, char error[NPY_ERROR])
     else
         done = done && (count == 0 || fwrite(tensor->data, width, count, file) == count);
     done &= fclose(file) == 0;
-    if (!done) snprintf(error, NPY_ERROR, "cannot write '%s': %s", path, strerror(errno));
+    if (!done) snprintf(error, FILE_ERROR, "cannot write '%s': %s", path, strerror(errno));
     return done ? 0 : -1;
 }

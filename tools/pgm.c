@@ -26,7 +26,7 @@ static int read_pixels(FILE *file, int32_t rank, NstTensor *tensor, void **memor
     return 0;
 }
 
-int pgm_read(const char *path, int32_t rank, NstTensor *tensor, void **memory, char error[NPY_ERROR])
+int pgm_read(const char *path, int32_t rank, NstTensor *tensor, void **memory, char error[FILE_ERROR])
 {
     *memory = NULL;
     FILE *file = fopen(path, "rb");
@@ -35,7 +35,7 @@ int pgm_read(const char *path, int32_t rank, NstTensor *tensor, void **memory, c
     if (status == 0) return 0;
     free(*memory);
     *memory = NULL;
-    snprintf(error, NPY_ERROR, "'%s' is no grey image of 8 bits (PGM, P5) that can be read as an input of rank %d",
+    snprintf(error, FILE_ERROR, "'%s' is no grey image of 8 bits (PGM, P5) that can be read as an input of rank %d",
              path, (int)rank);
     return -1;
 }

@@ -98,7 +98,7 @@ static void print_output(const NstNamedTensor *output)
 /* Names become file names: letters, digits, "-", "_" and "." stay. */
 static int save_output(const char *folder, const NstNamedTensor *output)
 {
-    char path[4096], error[NPY_ERROR];
+    char path[4096], error[FILE_ERROR];
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return tool_usage("cannot make the folder '%s': %s", folder, strerror(errno));
     int n = snprintf(path, sizeof path, "%s/%s.npy", folder, output->name);

@@ -28,3 +28,13 @@ void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessi
                  nst_error_text());
     cr_assert_eq(nst_session_new(*model, options, session), NST_OK, "%s", nst_error_text());
 }
+
+void support_engine_close(NstSession **session, NstModel **model, NstEngine **engine)
+{
+    nst_session_free(*session);
+    nst_model_free(*model);
+    nst_engine_free(*engine);
+    *session = NULL;
+    *model = NULL;
+    *engine = NULL;
+}

@@ -13,4 +13,7 @@ void support_engine_end(NstCtx *ctx, NstEngine *engine);
 void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessionOptions *options, NstModel **model,
                          NstSession **session);
 
+/* Frees what there is of them and leaves NULL. */
+void support_engine_close(NstSession **session, NstModel **model, NstEngine **engine);
+
 #endif

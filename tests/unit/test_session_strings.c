@@ -6,6 +6,7 @@
 #include "ir/base/arena.h"
 #include "nestor/session.h"
 #include "runtime/compiler.h"
+#include "tests/unit/support_engine.h"
 #include "tests/unit/support_folder.h"
 #include "tests/unit/support_onnx.h"
 
@@ -29,21 +30,11 @@ static void begin(void)
     start_engine(2);
 }
 
-static void close_all(void)
-{
-    nst_session_free(session);
-    nst_model_free(model);
-    nst_engine_free(engine);
-    session = NULL;
-    model = NULL;
-    engine = NULL;
-}
-
 static void end(void)
 {
     nst_arena_fail_after(0);
     nst_arena_chunk_limit(0);
-    close_all();
+    support_engine_close(&session, &model, &engine);
     support_remove_folder(folder);
 }
 
@@ -85,7 +76,7 @@ static void each_way(const char *text, Use *use)
         int32_t threads, warm, interpret;
     } way[] = {{2, 0, 0}, {2, 1, 0}, {1, 1, 0}, {1, 0, 1}};
     for (size_t k = 0; k < COUNT(way); k++) {
-        close_all();
+        support_engine_close(&session, &model, &engine);
         start_engine(way[k].threads);
         NstSessionOptions options = {.fail_on_compile = way[k].warm, .interpret = way[k].interpret};
         open_text(text, &options);

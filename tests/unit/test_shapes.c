@@ -5,6 +5,7 @@
 #include "nestor/session.h"
 #include "runtime/compiler.h"
 #include "runtime/variant.h"
+#include "tests/unit/support_engine.h"
 #include "tests/unit/support_folder.h"
 #include "tests/unit/support_onnx.h"
 
@@ -33,20 +34,10 @@ static void begin(void)
     open_engine("");
 }
 
-static void close_all(void)
-{
-    nst_session_free(session);
-    nst_model_free(model);
-    nst_engine_free(engine);
-    session = NULL;
-    model = NULL;
-    engine = NULL;
-}
-
 static void end(void)
 {
     nst_arena_fail_after(0);
-    close_all();
+    support_engine_close(&session, &model, &engine);
     support_remove_folder(folder);
     nst_ctx_dispose(&ctx);
 }
@@ -174,7 +165,7 @@ Test(shapes, plans_are_found_on_disk)
 {
     support_new_folder(folder, sizeof folder, "shapes");
     for (int round = 0; round < 2; round++) {
-        close_all();
+        support_engine_close(&session, &model, &engine);
         open_engine(folder);
         NstSessionOptions options = {.fail_on_compile = round};
         cr_assert_eq(open_session(&options), NST_OK, "%s", nst_error_text());
@@ -241,7 +232,7 @@ Test(shapes, declared_shapes_and_others)
         expect_rows(3);
         expect_rows(1);
         expect_rows(7);
-        close_all();
+        support_engine_close(&session, &model, &engine);
         open_engine("");
     }
 }
@@ -301,7 +292,7 @@ Test(shapes, each_allocation_may_fail)
     bool through = false;
     NstText bytes = squeezed(false);
     for (uint64_t n = 1; n < 20000 && !through; n += n < 200 ? 1 : 17) {
-        close_all();
+        support_engine_close(&session, &model, &engine);
         open_engine("");
         nst_arena_fail_after(n);
         bool right = false;
