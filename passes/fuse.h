@@ -31,6 +31,8 @@ typedef struct NstFuser {
     /* In execution order; a place whose group is NULL is empty: a group keeps its place until one is joined across it. */
     NST_VEC(NstFuseGroup) groups;
     NST_VEC(NstBufferUse) uses; /* by NstBuf.i */
+    bool *constant;             /* by NstBuf.i below n_constant, while rows are fused: made of constants alone */
+    uint32_t n_constant;
 } NstFuser;
 
 /* --- dependences (fuse_deps.c) --- */

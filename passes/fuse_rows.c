@@ -306,23 +306,34 @@ static uint32_t join(NstFuser *f, uint32_t from, uint32_t to, uint32_t n)
     return place;
 }
 
+static bool is_constant(const NstFuser *f, NstBuf buffer)
+{
+    NstBufferRole role = nst_module_get(f->module, buffer)->role;
+    return role == NST_ROLE_CONST || (buffer.i < f->n_constant && f->constant[buffer.i]);
+}
+
 /* True if the group is made of constants alone, which pass "ahead" computes once: inside a row it would be computed anew each run, and
  * bind the row to its axes (a batch norm's scale behind DenseNet's first pool: 5.0 ms, apart 0.3; Intel, 2026-11). */
 static bool of_constants(const NstFuser *f, uint32_t at)
 {
-    const NstBufList *reads = &f->groups.at[at].reads;
-    NstPlaces sources = nst_fuser_sources(f, at);
-    uint32_t made = 0;
-    for (uint32_t k = 0; k < sources.n; k++)
-        if (!of_constants(f, sources.at[k])) return false;
-    for (uint32_t k = 0; k < reads->n; k++) {
-        if (nst_module_get(f->module, reads->at[k])->role == NST_ROLE_CONST) continue;
-        for (uint32_t s = 0; s < sources.n; s++)
-            made += nst_fuser_holds(&f->groups.at[sources.at[s]].writes, reads->at[k]);
-        if (!made) return false;
-        made = 0;
+    const NstFuseGroup *item = &f->groups.at[at];
+    if (f->within) return false;
+    for (uint32_t k = 0; k < item->reads.n; k++)
+        if (!is_local(item->group, item->reads.at[k]) && !is_constant(f, item->reads.at[k])) return false;
+    return item->reads.n > 0;
+}
+
+/* Marks what groups of constants write, unless another group writes to it too. */
+static void find_constants(NstFuser *f)
+{
+    f->n_constant = f->uses.n;
+    f->constant = NST_NEW_ARRAY(f->arena, bool, f->n_constant);
+    for (uint32_t at = 0; at < f->groups.n; at++) {
+        const NstFuseGroup *item = &f->groups.at[at];
+        if (!item->group || !of_constants(f, at)) continue;
+        for (uint32_t k = 0; k < item->writes.n; k++)
+            f->constant[item->writes.at[k].i] = nst_fuser_writers(f, item->writes.at[k]).n == 1;
     }
-    return reads->n > 0;
 }
 
 /* Reductions with their maps: a row held in L1. */
@@ -411,6 +422,7 @@ static bool join_row_of(NstFuser *f, uint32_t to, uint32_t *changed)
  * again. */
 NstStatus nst_fuse_rows(NstFuser *f)
 {
+    find_constants(f);
     for (uint32_t to = 1; to < f->groups.n;)
         if (!join_row_of(f, to, &to)) to++;
     nst_fuser_compact(f);
