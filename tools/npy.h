@@ -5,7 +5,6 @@
 #include "nestor/tensor.h"
 #include "tools/file.h"
 
-
 /* Reads a file.  Texts ("S", bytes, and "U", characters, which become UTF-8) are strings.  Element types NumPy has no name for (bf16, f8) are read as those of `expected` when their size agrees.
  * Fortran order becomes strides.  Owns: *memory (and the strides inside) is ended with free().
  * Returns 0, or -1 and the reason in error. */
