@@ -455,10 +455,11 @@ static void measure(Choice *c)
         c->k *= extent_or(dims, nest->reduce[k].extent, TYPICAL_EXTENT, &fixed);
 }
 
-/* Below these a matrix product, which takes 16 cycles for 16 rows, 16 columns and 64 k whatever is used of them, is no faster than
- * vectors, which take half a cycle for 16 columns and 4 k of a row; k and columns also repay packing.  Vendors' manuals; not
- * measured. */
-enum { MATRIX_ROWS = 4, MATRIX_COLUMNS = 16, MATRIX_K = 32 };
+/* Below these a matrix product is no faster than vectors: it takes 16 cycles for 16 rows, 16 columns and 64 k whatever is used of them, and
+ * registers are set up in each call (times of VNNI / times of AMX, u8 with a zero point, rows x columns x k: 4 x 64 x 64 0.4, 8 x 64 x 64 0.65,
+ * 16 x 64 x 64 1.1, 64 x 16 x 64 1.4, 64 x 64 x 32 0.5, 256 x 16 x 32 0.4, 4 x 768 x 768 1.0, 8 x 768 x 768 1.8, 16 x 768 x 768 3.4; Emerald
+ * Rapids, 2026-11). */
+enum { MATRIX_ROWS = 4, MATRIX_COLUMNS = 16, MATRIX_K = 64, MATRIX_WORK = 1 << 16 };
 /* The same for the innermost of several summed axes, which alone fills registers along k (3 x 3 windows of 24 channels, 24 x 24 x 80: 104 us,
  * vectors 94; of 48: 177 and 225; Emerald Rapids, 2026-11). */
 enum { MATRIX_INNERMOST_K = 32 };
@@ -495,7 +496,7 @@ bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstT
     for (uint32_t k = 0; k < contraction.n_cols; k++) is_col |= contraction.cols[k] == s.col_axis;
     measure(&c);
     if (!is_col || nest->n_axes + nest->n_reduce >= NST_MAX_RANK) return false;
-    if (c.m < MATRIX_ROWS || c.n < MATRIX_COLUMNS || c.k < MATRIX_K) return false;
+    if (c.m < MATRIX_ROWS || c.n < MATRIX_COLUMNS || c.k < MATRIX_K || c.m * c.n * c.k < MATRIX_WORK) return false;
     bool fixed;
     if (extent_or(module->dims, nest->reduce[nest->n_reduce - 1].extent, TYPICAL_EXTENT, &fixed) < MATRIX_INNERMOST_K)
         return false;

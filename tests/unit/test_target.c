@@ -1,5 +1,7 @@
 /* test_target.c: ir/target.h on whatever machine runs the tests. */
+#define _GNU_SOURCE /* NOLINT: sigaltstack */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
 #include "ir/expr.h"
 #include "ir/target.h"
@@ -50,6 +52,18 @@ Test(target, every_level_is_made_or_refused_with_what_is_lacking)
         mask = target.feature_mask;
     }
     cr_assert_eq(mask, host.feature_mask);
+}
+
+/* Linux grants AMX only while every alternate stack is large enough for a signal's frame with tiles. */
+Test(target, a_small_alternate_stack_means_no_amx)
+{
+    NstTarget host;
+    static char small[8192];
+    stack_t stack = {.ss_sp = small, .ss_size = sizeof small};
+    cr_assert_eq(sigaltstack(&stack, NULL), 0);
+    nst_target_host(&host);
+    cr_assert_lt((int)host.level, (int)NST_TARGET_AMX_INT8);
+    cr_assert_eq(nst_target_parse(&ctx, "amx", &host), NST_E_UNSUPPORTED);
 }
 
 Test(target, nominal_ones_are_the_same_everywhere)

@@ -83,16 +83,16 @@ Test(tile_matrix, every_mix_of_signs_and_zero_points)
 {
     static const char *const type[] = {"u8", "i8"};
     for (int k = 0; k < 16; k++) {
-        Product p = {type[k & 1], type[k >> 1 & 1], "19", "70", "21", k >> 2 & 1, k >> 3 & 1, k % 3 == 0};
+        Product p = {type[k & 1], type[k >> 1 & 1], "35", "70", "33", k >> 2 & 1, k >> 3 & 1, k % 3 == 0};
         check_product(&p, NULL, (uint64_t)k, true);
     }
 }
 
 Test(tile_matrix, odd_borders)
 {
-    static const char *const sizes[][3] = {{"16", "64", "16"},  {"32", "64", "32"},  {"33", "65", "33"},
-                                           {"48", "128", "47"}, {"17", "63", "100"}, {"4", "32", "16"},
-                                           {"64", "68", "17"},  {"5", "200", "31"}};
+    static const char *const sizes[][3] = {{"16", "512", "16"}, {"32", "64", "32"},  {"33", "65", "33"},
+                                           {"48", "128", "47"}, {"17", "67", "100"}, {"4", "200", "100"},
+                                           {"64", "68", "17"},  {"5", "500", "31"}};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         Product p = {"u8", "i8", sizes[k][0], sizes[k][1], sizes[k][2], true, true, k % 2};
         check_product(&p, NULL, k, true);
@@ -112,7 +112,8 @@ Test(tile_matrix, open_sizes)
 
 Test(tile_matrix, what_does_not_pay_stays_with_vectors)
 {
-    static const char *const sizes[][3] = {{"3", "64", "64"}, {"64", "64", "15"}, {"64", "16", "64"}};
+    static const char *const sizes[][3] = {
+        {"3", "640", "64"}, {"64", "640", "15"}, {"640", "63", "64"}, {"8", "64", "64"}};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         Product p = {"u8", "i8", sizes[k][0], sizes[k][1], sizes[k][2], true, true, false};
         check_product(&p, NULL, k, false);
@@ -152,7 +153,7 @@ Test(tile_matrix, random_products)
     static const char *const type[] = {"u8", "i8"};
     uint32_t state = 20261130;
     for (uint64_t k = 0; k < 30; k++) {
-        int m = drawn(&state, 4, 110), depth = drawn(&state, 32, 300), n = drawn(&state, 16, 150);
+        int m = drawn(&state, 20, 110), depth = drawn(&state, 64, 300), n = drawn(&state, 52, 150);
         Product p = {.a = type[drawn(&state, 0, 1)],
                      .b = type[drawn(&state, 0, 1)],
                      .m = nst_format(ctx.arena, "%d", m),
