@@ -34,6 +34,13 @@ typedef struct NstImportChoices {
 /* What is given to a node of that label: the next one from *next on, which is moved past it; else its own. */
 bool nst_import_choice(const NstImportChoices *given, uint32_t *next, const char *label, bool own);
 
+/* A node that became primitives: its row of the operator table (schema.h), types of inputs and outputs; NULL: not there. */
+typedef struct NstImportedNode {
+    const struct NstOpRow *row;
+    const NstType *const *in, *const *out;
+    int n_in, n_out;
+} NstImportedNode;
+
 typedef struct NstImportOptions {
     const char *folder;             /* where external data lie; NULL: none allowed */
     const char *file;               /* the model's own, or NULL: what it links to may have its data beside it */
@@ -60,6 +67,9 @@ typedef struct NstImportOptions {
     void (*warn)(void *arg, const char *text);
     void *warn_arg;
     const NstCustom *operators; /* whose nodes become host nodes */
+    /* Hears of each node: how tests know which versions and types they prove.  May be NULL. */
+    void (*imported)(void *arg, const NstImportedNode *node);
+    void *imported_arg;
 } NstImportOptions;
 
 /* The model's graph: a param for each input (initialisers left out unless overridable), results under the model's output

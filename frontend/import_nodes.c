@@ -81,13 +81,13 @@ static NstStatus find_inputs(NstImport *m, const Onnx__NodeProto *node, NstLower
     return NST_OK;
 }
 
-static NstStatus check_node(NstImport *m, const NstOpRow *row, const NstLower *c)
+/* NULL where a value is absent. */
+static const NstType *const *types_of(NstImport *m, const NstVal *value, int n)
 {
-    const NstType **types = NST_NEW_ARRAY(m->scratch, const NstType *, c->n_ins);
-    for (int k = 0; k < c->n_ins; k++)
-        if (c->ins[k].i) types[k] = nst_value_type(m->graph, c->ins[k]);
-    NstNodeShape shape = {c->label, types, c->n_ins, c->n_outs};
-    return nst_op_check(m->ctx, row, &shape);
+    const NstType **types = NST_NEW_ARRAY(m->scratch, const NstType *, n);
+    for (int k = 0; k < n; k++)
+        if (value[k].i) types[k] = nst_value_type(m->graph, value[k]);
+    return types;
 }
 
 /* Adapters up to the newest row, then its lowering. */
@@ -181,9 +181,14 @@ static NstStatus import_operator(NstImport *m, const Onnx__NodeProto *node, cons
     NST_CHECK(m->ctx, nst_op_is_implemented(row), NST_E_UNSUPPORTED, "%s: operator %s-%d of %s is not supported",
               c->label, row->name, row->since, row->domain);
     NST_TRY(nst_attrs_read(m->ctx, m->scratch, row, c->label, node, m->context->attrs, &c->attrs));
-    NST_TRY(check_node(m, row, c));
+    NstNodeShape shape = {c->label, types_of(m, c->ins, c->n_ins), c->n_ins, c->n_outs};
+    NST_TRY(nst_op_check(m->ctx, row, &shape));
     m->b->origin = nst_origin_of(m->graph->origins, nst_format(m->scratch, "%.200s (%s)", name, row->name));
-    return run_row(m, row, c);
+    NST_TRY(run_row(m, row, c));
+    if (!m->options->imported) return NST_OK;
+    NstImportedNode heard = {row, shape.in, types_of(m, c->outs, c->n_outs), shape.n_in, shape.n_out};
+    m->options->imported(m->options->imported_arg, &heard);
+    return NST_OK;
 }
 
 /* The registered operator that a node is, or NULL. */

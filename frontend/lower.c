@@ -278,8 +278,35 @@ const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
 
 V number(NstLower *c, NstDtype dtype, double value)
 {
+    static const char zero[16];
+    uint64_t empty;
     NstScalar from = {.f = value};
+    NstDtypeClass klass = nst_dtype_info(dtype)->klass;
+    if (value != 0 && (klass == NST_CLASS_STRING || klass == NST_CLASS_COMPLEX))
+        return fail(c, NST_E_UNSUPPORTED, "%g as %s is not supported", value, nst_dtype_info(dtype)->name);
+    if (klass == NST_CLASS_COMPLEX) return nst_build_const(c->b, dtype, 0, NULL, zero);
+    if (klass == NST_CLASS_STRING) {
+        empty = nst_strings_put(c->model->strings, "", 0);
+        return nst_build_const(c->b, dtype, 0, NULL, &empty);
+    }
     return nst_build_splat(c->b, dtype, 0, NULL, nst_scalar_convert(dtype, NST_F64, from, false));
+}
+
+/* The elements of x in a row, and the place of each. */
+static V places(NstLower *c, V x, V *flat)
+{
+    D all = product(c, x, 0, rank(c, x));
+    *flat = reshape(c, x, 1, &all);
+    return failed(c) ? x : reshape(c, nst_build_iota(c->b, all), rank(c, x), type(c, x)->shape);
+}
+
+V where(NstLower *c, V condition, V x, V y)
+{
+    if (failed(c) || dtype(c, x) != NST_C128) return map(c, "a ? b : c", condition, x, y);
+    V flat[2], at[2] = {places(c, x, &flat[0]), places(c, y, &flat[1])};
+    V first = size_value(c, product(c, x, 0, rank(c, x)));
+    V from = map(c, "a ? b : c + d", condition, at[0], at[1], first);
+    return failed(c) ? x : nst_build_gather(c->b, concat(c, 2, flat, 0), from, 0, 0, NST_INDEX_CHECKED);
 }
 
 V size_value(NstLower *c, D dim)

@@ -129,7 +129,7 @@ const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n);
 
 /* --- values ---------------------------------------------------------------------------------------------------- */
 
-V number(NstLower *c, NstDtype dtype, double value); /* a scalar */
+V number(NstLower *c, NstDtype dtype, double value); /* a scalar; 0 is the empty string too */
 V size_value(NstLower *c, D dim);                    /* an i64 scalar */
 /* A formula over values, broadcast; @name are the node's numeric attributes. */
 V mapn(NstLower *c, const char *formula, int n, const V *x);
@@ -138,6 +138,8 @@ V mapn(NstLower *c, const char *formula, int n, const V *x);
 V widen(NstLower *c, V x);
 V convert(NstLower *c, V x, NstDtype to);
 V reduce(NstLower *c, const char *combine, V x, Axes axes, bool keep);
+/* condition ? x : y, broadcast, of any type: c128 is none that formulas hold, and is gathered. */
+V where(NstLower *c, V condition, V x, V y);
 V reshape(NstLower *c, V x, int rank, const D *shape);
 V permute(NstLower *c, V x, const int *order);
 V expand(NstLower *c, V x, int rank, const D *shape);

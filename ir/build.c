@@ -402,6 +402,9 @@ NstVal nst_build_pad(NstBuild *build, NstVal x, const NstDim *lo, const NstDim *
     for (int k = 0; k < type->rank; k++)
         none = none && nst_dim_same(lo[k], zero) && nst_dim_same(hi[k], zero) && (!interior || interior[k] == 0);
     if (none) return x;
+    static const char zeros[16]; /* more than a scalar of a formula holds */
+    if (!value.i && mode == NST_PAD_CONSTANT && type->dtype == NST_C128)
+        in[1] = value = nst_build_const(build, NST_C128, 0, NULL, zeros);
     return nst_build_add1(build, NST_PRIM_PAD, &attr, in, value.i != 0 ? 2 : 1, (NstType){0});
 }
 

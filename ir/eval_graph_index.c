@@ -63,6 +63,20 @@ static NstStatus check_scatter(NstEvalNode *n, int axis, bool elementwise)
     return NST_OK;
 }
 
+/* Moves an update of any type, or combines it with what is there. */
+static void put_update(NstEvalNode *n, NstEvalFormula *combine, int64_t to, int64_t from)
+{
+    NstTensorValue *data = &n->out[0].t;
+    const NstTensorValue *updates = &n->in[2]->t;
+    size_t size = (size_t)nst_dtype_info(data->dtype)->bytes;
+    if (combine) {
+        NstScalar pair[2] = {nst_eval_get(data, to), nst_eval_get(updates, from)};
+        nst_eval_put(data, to, nst_eval_formula(combine, pair));
+    } else {
+        memcpy((char *)data->data + (size_t)to * size, (const char *)updates->data + (size_t)from * size, size);
+    }
+}
+
 NstStatus nst_eval_scatter(NstEvalNode *n)
 {
     const NstTensorValue *data = &n->in[0]->t, *indices = &n->in[1]->t, *updates = &n->in[2]->t;
@@ -84,11 +98,8 @@ NstStatus nst_eval_scatter(NstEvalNode *n)
         int64_t where = elementwise ? position : nst_eval_position(indices, index + axis);
         NST_TRY(apply_mode(n, a->scatter.mode, nst_eval_get(indices, where), indices->dtype, data->shape[axis],
                            &to[axis], &skip));
-        NstScalar pair[2] = {{0}, nst_eval_get(updates, position++)};
-        int64_t at = skip ? 0 : nst_eval_position(data, to);
-        if (skip) continue;
-        pair[0] = nst_eval_get(&n->out[0].t, at);
-        nst_eval_put(&n->out[0].t, at, a->scatter.combine.i != 0 ? nst_eval_formula(&combine, pair) : pair[1]);
+        int64_t from = position++;
+        if (!skip) put_update(n, a->scatter.combine.i != 0 ? &combine : NULL, nst_eval_position(data, to), from);
     } while (nst_eval_next(updates->rank, updates->shape, index));
     return NST_OK;
 }

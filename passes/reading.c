@@ -51,7 +51,9 @@ bool nst_is_view(const NstLowering *lower, NstVal value)
     case NST_PRIM_SLICE: return true;
     case NST_PRIM_PAD:
     case NST_PRIM_CONCAT:
-        /* Conditions inside a reduction cost more than a copy; clamping needs an element to clamp to. */
+        /* Conditions inside a reduction cost more than a copy; clamping needs an element to clamp to.  Formulas choose
+         * between scalars of at most 8 bytes. */
+        if (nst_value_type(lower->graph, value)->dtype == NST_C128) return false;
         for (uint32_t k = 0; k < node->n_in; k++)
             if (!never_empty(lower, node->in[k])) return false;
         return only_pointwise_users(lower, value);

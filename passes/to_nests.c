@@ -267,6 +267,7 @@ static NstStatus lower_filled(NstLowering *lower, const NstNode *node)
 static NstStatus lower_pad(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
+    if (out->dtype == NST_C128 && node->attr.pad.mode == NST_PAD_CONSTANT) return lower_filled(lower, node);
     for (int k = 0; k < in->rank; k++) {
         NstDim one = nst_dim_const(lower->dims, 1);
         if (!is_padded(lower, node, k) || nst_dim_compare(lower->dims, in->shape[k], NST_DIM_GE, one) == NST_TRUE)

@@ -63,6 +63,11 @@ LOWER(prelu)
     out(c, 0, map(c, "a < 0 ? a * b : a", in(c, 0), in(c, 1)));
 }
 
+LOWER(where)
+{
+    out(c, 0, where(c, in(c, 0), in(c, 1), in(c, 2)));
+}
+
 LOWER(bit_shift)
 {
     const char *right = nst_dtype_is_signed(dtype(c, in(c, 0))) ? "sar(a, b)" : "a >> b";

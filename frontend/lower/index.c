@@ -1,5 +1,5 @@
 /* index.c: gathers, scatters, selections. */
-#include "frontend/lower.h"
+#include "frontend/lower/text.h"
 
 /* Negative indices count from the end. */
 static V from_end(NstLower *c, V index, D extent)
@@ -153,7 +153,7 @@ LOWER(one_hot)
     V place = convert(c, along(c, nst_build_iota(c->b, depth[0]), axis, r), dtype(c, index));
     V off = drop_axis(c, slice1(c, values, 0, num(c, 0), 1, num(c, 1)), 0);
     V on = drop_axis(c, slice1(c, values, 0, num(c, 1), 1, num(c, 1)), 0);
-    out(c, 0, map(c, "a == b ? c : d", index, place, on, off));
+    out(c, 0, where(c, map(c, "a == b", index, place), on, off));
 }
 
 /* Keys are sorted with their places as payload; k leading ones are kept. */
@@ -179,8 +179,10 @@ LOWER(non_zero)
     D all = product(c, x, 0, r);
     NstSym count;
     if (r == 0) fail(c, NST_E_UNSUPPORTED, "of a scalar: not supported");
+    if (nst_dtype_info(dtype(c, x))->klass == NST_CLASS_COMPLEX)
+        fail(c, NST_E_UNSUPPORTED, "of complex numbers: not supported");
     if (failed(c)) return;
-    V mask = dtype(c, x) == NST_BOOL ? x : map(c, "a != 0", x);
+    V mask = dtype(c, x) == NST_BOOL ? x : map(c, "a != b", handles(c, x), handles(c, number(c, dtype(c, x), 0)));
     for (int k = 0; k < r; k++) {
         V own = expand(c, along(c, nst_build_iota(c->b, dim(c, x, k)), k, r), r, type(c, x)->shape);
         place[k] = reshape(c, own, 1, &all);

@@ -32,15 +32,14 @@ static V normalize(NstLower *c, V x, Axes axes, V *mean, V *inv)
 LOWER(layer_norm)
 {
     V x = in(c, 0), wide = widen(c, x), mean, inv;
-    NstDtype own = dtype(c, x), stash = dtype(c, wide);
+    NstDtype own = dtype(c, in(c, 1)), stash = attr_type(c, "stash_type", NST_F32);
     int r = rank(c, x), first = norm_axis(c, attr_i(c, "axis"), r, false);
     V y = normalize(c, wide, axes_from(first, r), &mean, &inv);
-    y = map(c, "a * b", y, widen(c, in(c, 1)));
-    if (has(c, 2)) y = map(c, "a + b", y, widen(c, in(c, 2)));
+    y = map(c, "a * b", y, convert(c, widen(c, in(c, 1)), dtype(c, y)));
+    if (has(c, 2)) y = map(c, "a + b", y, convert(c, widen(c, in(c, 2)), dtype(c, y)));
     out(c, 0, convert(c, y, own));
-    NstDtype code = attr_i(c, "stash_type") == 16 ? NST_BF16 : stash;
-    if (wants(c, 1)) out(c, 1, convert(c, mean, code));
-    if (wants(c, 2)) out(c, 2, convert(c, inv, code));
+    if (wants(c, 1)) out(c, 1, convert(c, mean, stash));
+    if (wants(c, 2)) out(c, 2, convert(c, inv, stash));
 }
 
 LOWER(instance_norm)
@@ -64,7 +63,7 @@ LOWER(rms_norm)
     V inv = map(c, "1 / sqrt(a + @epsilon)", mean), y = map(c, "a * b", wide, inv);
     NstDtype result = dtype(c, in(c, 1));
     out(c, 0, convert(c, map(c, "a * b", y, convert(c, widen(c, in(c, 1)), dtype(c, y))), result));
-    out(c, 1, inv);
+    if (wants(c, 1)) out(c, 1, convert(c, inv, attr_type(c, "stash_type", NST_F32)));
 }
 
 /* Channels in groups: [N, G, C/G * spatial] normalised over the last axis, then scale and bias a channel. */

@@ -41,7 +41,8 @@ V quantize_to(NstLower *c, V y, V zero, NstDtype to)
 {
     bool is_signed = nst_dtype_is_signed(to);
     if (!nst_dtype_is_int(to) || nst_dtype_info(to)->bits > 16)
-        return fail(c, NST_E_MODEL, "quantises to %s, allowed: integers of at most 16 bits", nst_dtype_info(to)->name);
+        return fail(c, NST_E_UNSUPPORTED, "quantising to %s is not supported, only to integers of at most 16 bits",
+                    nst_dtype_info(to)->name);
     int bits = nst_dtype_info(to)->bits - (is_signed ? 1 : 0);
     double top = (double)((1 << bits) - 1), low = is_signed ? -top - 1 : 0;
     y = map(c, "round(a)", y);

@@ -326,7 +326,7 @@ LOWER(trilu)
     V column = along(c, nst_build_iota(c->b, dim(c, x, r - 1)), r - 1, r);
     V zero = number(c, dtype(c, x), 0);
     V keep = map(c, attr_i(c, "upper") ? "b >= a + c" : "b <= a + c", row, column, k.i ? k : number(c, NST_I64, 0));
-    out(c, 0, map(c, "a ? b : c", keep, x, zero));
+    out(c, 0, where(c, keep, x, zero));
 }
 
 LOWER(eye_like)

@@ -1,12 +1,12 @@
 /* run_cases.c: official ONNX test cases through the reference interpreter.
  *
- *     run_cases [-v] [--open] [--known FILE] [--at-least N] FOLDER...
+ *     run_cases [-v] [--open] [--known FILE] [--at-least N] [--proofs FILE] FOLDER...
  *
  * Each folder below FOLDER that has a model.onnx is a case: inputs test_data_set_N/input_K.pb, outputs output_K.pb.
  * A case passes if every output is within rtol 1e-3, atol 1e-7 (integers and bools: equal), or is not supported if the
  * import says NST_E_UNSUPPORTED.  Anything else is a failure, unless FILE lists the case: name, tab, why.  Between them may
  * stand "rtol R" and a tab: then the case must pass, within that.
- * Prints a line for each failure, with -v for each case, and counts.  Exit status: 0 no failures and at least N passed, 1
+ * Prints a line for each failure, with -v for each case, and counts.  --proofs: writes what cases that passed prove (proof.h).  Exit status: 0 no failures and at least N passed, 1
  * otherwise, 2 usage. */
 #include <dirent.h>
 #include <math.h>
@@ -16,9 +16,10 @@
 #include "frontend/weights.h"
 #include "frontend/wire.h"
 #include "runtime/host_eval.h"
+#include "tests/onnx/proof.h"
 
 #define MAX_FILE   ((size_t)256 << 20)
-#define MAX_VALUES 64
+#define MAX_VALUES 256 /* of a case */
 
 typedef enum Verdict { PASSED, UNSUPPORTED, KNOWN, FAILED, N_VERDICTS } Verdict;
 
@@ -32,6 +33,8 @@ static bool verbose, open_sizes;
 static NstStrings *strings; /* of the case */
 static const char *known_text = "";
 static double rtol; /* of the case */
+static Proof proof; /* of the case */
+static FILE *proofs;
 
 /* --- files ----------------------------------------------------------------------------------------------------- */
 
@@ -68,6 +71,7 @@ static NstStatus read_value(NstCtx *ctx, const char *path, const Onnx__ValueInfo
 
 static double number_at(const NstTensorValue *t, int64_t k)
 {
+    if (nst_dtype_info(t->dtype)->klass == NST_CLASS_COMPLEX) return NAN; /* for messages alone */
     NstScalar v = nst_scalar_load(t->dtype, (const char *)t->data + k * nst_dtype_info(t->dtype)->bytes);
     if (!nst_dtype_is_float(t->dtype)) return (double)v.i;
     return nst_dtype_info(t->dtype)->compute == t->dtype ? v.f : (double)nst_narrow_to_f32(t->dtype, (uint32_t)v.bits);
@@ -146,7 +150,7 @@ static NstStatus read_values(NstCtx *ctx, const Case *c, int set, const Onnx__Gr
 static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size_t n, const FileValue *in, int n_in,
                              NstGraph **graph)
 {
-    NstFixedInput fixed[8];
+    NstFixedInput fixed[MAX_VALUES];
     NstDeclaredInput declared[4 * MAX_VALUES];
     const char *needs;
     NstImportOptions options = {.folder = c->path,
@@ -154,7 +158,9 @@ static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size
                                 .needs = &needs,
                                 .input = declared,
                                 .strings = strings,
-                                .open_sizes = open_sizes};
+                                .open_sizes = open_sizes,
+                                .imported = proof_add,
+                                .imported_arg = &proof};
     for (int k = 0; k < n_in; k++) {
         if (!in[k].is_parts) continue;
         NST_CHECK(ctx, options.n_inputs + (uint32_t)in[k].n < 4 * MAX_VALUES, NST_E_UNSUPPORTED, "many values");
@@ -166,7 +172,7 @@ static NstStatus import_case(NstCtx *ctx, const Case *c, const char *bytes, size
     }
     for (;;) {
         NstStatus status = nst_import_onnx(ctx, ctx->arena, bytes, n, &options, graph);
-        if (status != NST_E_UNSUPPORTED || !needs || options.n_fixed == 8) return status;
+        if (status != NST_E_UNSUPPORTED || !needs || options.n_fixed == MAX_VALUES) return status;
         for (uint32_t k = 0; k < options.n_fixed; k++)
             if (strcmp(fixed[k].name, needs) == 0) return status;
         int at = 0;
@@ -227,6 +233,7 @@ static NstStatus run_case(NstCtx *ctx, void *arg)
     size_t n;
     NstOnnxModel *model;
     strings = nst_strings_new(ctx->arena);
+    proof_begin(&proof, ctx->arena);
     NST_TRY(nst_os_read_file(ctx, ctx->arena, nst_format(ctx->arena, "%s/model.onnx", c->path), MAX_FILE, &bytes, &n));
     NST_TRY(nst_onnx_read(ctx, ctx->arena, ctx->arena, bytes, n, NULL, &model));
     for (int set = 0;; set++) {
@@ -237,6 +244,20 @@ static NstStatus run_case(NstCtx *ctx, void *arg)
     }
 }
 
+/* "rtol" in a data.json beside the model, as official cases have it, or what their runner takes. */
+static double rtol_of(const char *path)
+{
+    char name[4096], text[512] = "";
+    snprintf(name, sizeof name, "%s/data.json", path);
+    FILE *file = fopen(name, "rb");
+    if (file) {
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+    }
+    const char *word = strstr(text, "\"rtol\":");
+    return word ? strtod(word + 7, NULL) : 1e-3;
+}
+
 static Verdict judge(const char *path, const char *name)
 {
     static const char *const words[] = {"passed", "not supported", "known", "FAILED"};
@@ -244,7 +265,7 @@ static Verdict judge(const char *path, const char *name)
     Case c = {.path = path};
     const char *known = find_known(name);
     bool near = known && strncmp(known, "rtol ", 5) == 0;
-    rtol = near ? strtod(known + 5, NULL) : 1e-3;
+    rtol = near ? strtod(known + 5, NULL) : rtol_of(path);
     if (nst_ctx_init(&ctx) != NST_OK) exit(2);
     NstStatus status = nst_guard(&ctx, run_case, &c);
     if (status != NST_OK) {
@@ -253,6 +274,7 @@ static Verdict judge(const char *path, const char *name)
     }
     if (c.verdict == FAILED && known && !near) c.verdict = KNOWN;
     if (verbose || c.verdict == FAILED) printf("%s\t%s\t%s\n", words[c.verdict], name, c.why);
+    if (c.verdict == PASSED) proof_print(&proof, proofs, name);
     nst_ctx_dispose(&ctx);
     return c.verdict;
 }
@@ -319,17 +341,20 @@ int main(int argc, char **argv)
             known_text = known = read_known(argv[++k]);
         else if (strcmp(argv[k], "--at-least") == 0 && k + 1 < argc)
             at_least = strtol(argv[++k], NULL, 10);
+        else if (strcmp(argv[k], "--proofs") == 0 && k + 1 < argc)
+            proofs = fopen(argv[++k], "w");
         else
             return 2;
     }
     if (k == argc) {
-        fprintf(stderr, "usage: run_cases [-v] [--open] [--known FILE] [--at-least N] FOLDER...\n");
+        fprintf(stderr, "usage: run_cases [-v] [--open] [--known FILE] [--at-least N] [--proofs FILE] FOLDER...\n");
         return 2;
     }
     for (; k < argc; k++) run_folder(argv[k], count);
     printf("%ld passed, %ld failed, %ld not supported, %ld known\n", count[PASSED], count[FAILED], count[UNSUPPORTED],
            count[KNOWN]);
     free(known);
+    if (proofs && fclose(proofs) != 0) return 2;
     if (count[PASSED] < at_least) printf("fewer than %ld passed\n", at_least);
     return count[FAILED] > 0 || count[PASSED] < at_least;
 }
