@@ -193,6 +193,18 @@ static LLVMValueRef dot4_at_once(NstEmit *e, NstDotLanes lane, LLVMValueRef acc,
     return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 3);
 }
 
+/* Products of s16 pairs added to i32 and to acc by one instruction; NULL: the target has none for these lanes. */
+static LLVMValueRef dot2_at_once(NstEmit *e, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
+{
+    uint32_t lanes = nst_llvm_lane_count(acc);
+    if (e->target->level < NST_TARGET_AVX512_VNNI || (lanes != 16 && lanes != 8 && lanes != 4)) return NULL;
+    const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpwssd.512"
+                       : lanes == 8 ? "llvm.x86.avx512.vpdpwssd.256"
+                                    : "llvm.x86.avx512.vpdpwssd.128";
+    LLVMValueRef arg[3] = {acc, b, c};
+    return nst_llvm_intrinsic(e->llvm, name, NULL, 0, arg, 3);
+}
+
 LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValueRef b, LLVMValueRef c)
 {
     uint32_t lanes = nst_llvm_lane_count(acc);
@@ -206,7 +218,7 @@ LLVMValueRef nst_emit_dot(NstEmit *e, NstScalarOp op, LLVMValueRef acc, LLVMValu
     }
     NstDotLanes lane = nst_scalar_dot_lanes(op);
     int bits = nst_dtype_info(lane.b)->bits;
-    LLVMValueRef at_once = dot4_at_once(e, lane, acc, b, c);
+    LLVMValueRef at_once = bits == 8 ? dot4_at_once(e, lane, acc, b, c) : dot2_at_once(e, acc, b, c);
     if (at_once) return at_once;
     if (has_pair_instruction(e, lanes))
         return bits == 8 ? dot4_by_pairs(e, lane, acc, b, c)

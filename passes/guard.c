@@ -48,6 +48,40 @@ void nst_conditions_of(NstModule *module, NstExpr guard, NstConditions *conditio
     if (guard.i) split(module, guard, conditions);
 }
 
+static bool is_nonnegative(NstDims *dims, NstDim e)
+{
+    int64_t least, most;
+    nst_dim_bounds(dims, e, &least, &most);
+    return least >= 0;
+}
+
+static bool is_among(const NstConditions *conditions, NstDim e)
+{
+    for (uint32_t k = 0; k < conditions->nonnegative.n; k++)
+        if (nst_dim_same(conditions->nonnegative.at[k], e)) return true;
+    return false;
+}
+
+bool nst_conditions_are_inside(NstModule *module, NstExpr guard, const NstExprNode *load)
+{
+    NstDims *dims = module->dims;
+    const NstBuffer *from = &nst_module_get(module, (NstBuf){load->ref})->buffer;
+    NstConditions conditions, met = {0};
+    nst_conditions_of(module, guard, &conditions);
+    if (conditions.rest.i) return false;
+    for (uint32_t i = 0; i < load->n_index; i++) {
+        NstDim behind = nst_dim_add_const(dims, nst_dim_sub(dims, from->shape[i], load->index[i]), -1);
+        NstDim end[2] = {load->index[i], behind};
+        for (int k = 0; k < 2; k++) {
+            if (!is_among(&conditions, end[k]) && !is_nonnegative(dims, end[k])) return false;
+            nst_vec_push(module->arena, &met.nonnegative, end[k]);
+        }
+    }
+    for (uint32_t k = 0; k < conditions.nonnegative.n; k++)
+        if (!is_among(&met, conditions.nonnegative.at[k])) return false;
+    return true;
+}
+
 /* True if every index variable in e is accepted. */
 static bool only_bound(NstDims *dims, NstDim e, bool (*bound)(void *arg, NstSym sym), void *arg)
 {

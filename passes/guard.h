@@ -12,6 +12,9 @@ typedef struct NstConditions {
 /* Splits a conjunction of index comparisons. none guard: empty. */
 void nst_conditions_of(NstModule *module, NstExpr guard, NstConditions *conditions);
 
+/* True if the guard says that the load is inside of its buffer, and nothing else. */
+bool nst_conditions_are_inside(NstModule *module, NstExpr guard, const NstExprNode *load);
+
 /* Conditions are picked by a bit mask: condition k by bit k; those past bit 63 are always in it. */
 typedef uint64_t NstConditionSet;
 static inline bool nst_condition_in(NstConditionSet set, uint32_t k)
