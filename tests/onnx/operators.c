@@ -1,9 +1,8 @@
 /* operators.c: docs/OPERATORS.md out of the operator table.
  *
- *     operators                  prints the page
- *     operators --tsv            prints the table: domain, operator, version, state, signature, attributes, types
- *     operators --check FILE     exit status 1 if FILE holds another text
- *     operators --write FILE */
+ *     operators --tsv                   prints the table: domain, operator, version, state, signature, attributes, types
+ *     operators --check FILE PROOFS     exit status 1 if FILE holds another text than the page; PROOFS: tests (proofs.py)
+ *     operators --write FILE PROOFS */
 #include <stdlib.h>
 #include <string.h>
 #include "frontend/schema.h"
@@ -60,6 +59,41 @@ static void print_page(NstText *text)
     }
 }
 
+static const char tests_head[] =
+    "\n## Tests\n\n"
+    "The tests that prove each version that runs, and the types that none does (they run as far as the table says, or "
+    "are\n"
+    "refused by name). `test_*`: official cases of the package onnx; `types_*`: official cases rewritten to that "
+    "version and\n"
+    "to each type (tests/onnx/make_types.py); `cases.txt`: tests/onnx/cases.txt. Each runs interpreted, and compiled "
+    "on one\n"
+    "and two threads. Written out of tests/onnx/proofs.tsv, which `onnx_proofs` holds against what passed.\n\n"
+    "| operator | version | tests | types without a test |\n"
+    "| --- | --- | --- | --- |\n";
+
+/* The next cell of a line, which ends at a tab or at the line's end. */
+static const char *next_cell(const char **at, int *n)
+{
+    const char *cell = *at;
+    *n = (int)strcspn(cell, "\t\n");
+    *at += *n + (cell[*n] == '\t');
+    return cell;
+}
+
+static void print_tests(NstText *text, const char *proofs)
+{
+    nst_text_add(text, "%s", tests_head);
+    for (const char *line = proofs; *line; line += strcspn(line, "\n") + 1) {
+        int n[5];
+        const char *cell[5], *at = line;
+        if (*line == '#') continue;
+        for (int k = 0; k < 5; k++) cell[k] = next_cell(&at, &n[k]);
+        bool plain = n[0] == 7; /* ai.onnx */
+        nst_text_add(text, "| %.*s%s%.*s | %.*s | %.*s | %.*s |\n", plain ? 0 : n[0], cell[0], plain ? "" : " ", n[1],
+                     cell[1], n[2], cell[2], n[3], cell[3], n[4], cell[4]);
+    }
+}
+
 /* "T=num-bf16+seq" as "T=+f32+f64..+seq" */
 static void print_types(NstText *text, const char *types)
 {
@@ -99,19 +133,26 @@ int main(int argc, char **argv)
     int result = 0;
     if (nst_ctx_init(&ctx) != NST_OK) return 2;
     nst_text_init(&page, ctx.arena);
-    if (argc == 2 && strcmp(argv[1], "--tsv") == 0)
-        print_tsv(&page);
-    else
+    char *bytes;
+    size_t n;
+    if (argc == 4) {
         print_page(&page);
-    if (argc == 3 && strcmp(argv[1], "--check") == 0) {
-        char *bytes;
-        size_t n;
+        if (nst_os_read_file(&ctx, ctx.arena, argv[3], 1 << 24, &bytes, &n) != NST_OK) {
+            fprintf(stderr, "%s\n", ctx.error);
+            return 2;
+        }
+        print_tests(&page, nst_copy_text(ctx.arena, bytes, n));
+    } else {
+        print_tsv(&page);
+    }
+    if (argc == 4 && strcmp(argv[1], "--check") == 0) {
         if (nst_os_read_file(&ctx, ctx.arena, argv[2], 1 << 24, &bytes, &n) != NST_OK || n != page.n ||
             memcmp(bytes, page.at, n) != 0) {
-            fprintf(stderr, "%s is not what the operator table says: run `operators --write %s`\n", argv[2], argv[2]);
+            fprintf(stderr, "%s is not what the operator table says: run `operators --write %s %s`\n", argv[2], argv[2],
+                    argv[3]);
             result = 1;
         }
-    } else if (argc == 3 && strcmp(argv[1], "--write") == 0) {
+    } else if (argc == 4 && strcmp(argv[1], "--write") == 0) {
         FILE *file = fopen(argv[2], "wb");
         result = !file || fwrite(page.at, 1, page.n, file) != page.n;
         if (file) result |= fclose(file) != 0;

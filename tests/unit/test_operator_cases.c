@@ -6,7 +6,7 @@
  *     error TEXT                   or what the message of its refusal has in it
  *
  * Kinds of attributes as in frontend/ops/all.def; entries of lists are split by commas.  Each case is interpreted, and compiled
- * and run by a session. */
+ * and run by a session.  Where $NESTOR_PROOFS names a file, what the cases prove is written there (tests/onnx/proof.h). */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include "nestor/session.h"
 #include "runtime/compiler.h"
 #include "runtime/host_eval.h"
+#include "tests/onnx/proof.h"
 #include "tests/unit/support_onnx.h"
 
 #define MAX_TENSORS 12
@@ -22,6 +23,7 @@ extern const NstCompilerTable nst_compiler_table;
 
 static NstCtx ctx;
 static NstEngine *engine;
+static FILE *proofs;
 
 static void begin(void)
 {
@@ -48,6 +50,7 @@ typedef struct Case {
     int n_in, n_out, n_any;
     const char *error;
     NstStrings *strings;
+    Proof proof;
 } Case;
 
 static char *next_word(char **p)
@@ -189,7 +192,8 @@ static NstStatus run(Case *c, NstTensorValue *out)
 {
     NstGraph *graph;
     NstText bytes = onnx_bytes(&c->model);
-    NstImportOptions options = {.strings = c->strings};
+    NstImportOptions options = {.strings = c->strings, .imported = proof_add, .imported_arg = &c->proof};
+    proof_begin(&c->proof, ctx.arena);
     NST_TRY(nst_import_onnx(&ctx, ctx.arena, nst_text_get(&bytes), bytes.n, &options, &graph));
     NstHostGraph owner = {graph, NULL};
     NstHostCall host = nst_host_for_graph(&owner);
@@ -276,6 +280,7 @@ static void finish(Case *c)
     }
     cr_expect_eq(status, NST_OK, "%s: %s", c->name, ctx.error);
     for (int k = 0; k < c->n_out && status == NST_OK; k++) compare(c, k, &out[k], &c->out[k]);
+    if (status == NST_OK) proof_print(&c->proof, proofs, "cases.txt");
 }
 
 static void begin_case(Case *c, char *rest)
@@ -306,6 +311,7 @@ Test(operator_cases, give_what_the_standard_says)
     cr_assert_eq(nst_os_read_file(&ctx, ctx.arena, "tests/onnx/cases.txt", 1 << 20, &text, &n), NST_OK, "%s",
                  ctx.error);
     text = nst_copy_text(ctx.arena, text, n);
+    if (getenv("NESTOR_PROOFS")) cr_assert(proofs = fopen(getenv("NESTOR_PROOFS"), "w"));
     while (*text) {
         line = text;
         size_t length = strcspn(line, "\n");
@@ -325,6 +331,7 @@ Test(operator_cases, give_what_the_standard_says)
     }
     if (c.name) finish(&c);
     cr_expect_gt(cases, 20);
+    if (proofs) fclose(proofs);
 }
 
 /* --- random numbers -------------------------------------------------------------------------------------------- */
