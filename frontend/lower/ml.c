@@ -43,13 +43,23 @@ static V softmax_of(NstLower *c, V x, bool keep_zeros)
     return map(c, "a / b", e, reduce(c, "a + b", e, last, KEEP));
 }
 
+/* The normal distribution's quantile by the inverse of erf that ONNX's reference and ONNX Runtime have (Winitzki 2008, a =
+ * 0.147: within 2e-3), so that scores are theirs. */
+static V probit(NstLower *c, V x)
+{
+    V y = map(c, "2*a - 1", x), log = map(c, "a*a < 0.5 ? log1p(-(a*a)) : log((1 - a) * (1 + a))", y);
+    V v = map(c, "4.330746750799873 + 0.5*a", log), root = map(c, "sqrt(b*b - a/0.147)", log, v);
+    V size = map(c, "sqrt(b > 0 ? -a / 0.147 / (c + b) : c - b)", log, v, root);
+    return map(c, "(a < 0 ? -1.41421356 : 1.41421356) * b", y, size);
+}
+
 V post_transform(NstLower *c, const char *name, V x)
 {
     if (strcmp(name, "NONE") == 0) return x;
     if (strcmp(name, "LOGISTIC") == 0) return map(c, "sigmoid(a)", x);
     if (strcmp(name, "SOFTMAX") == 0) return softmax_of(c, x, false);
     if (strcmp(name, "SOFTMAX_ZERO") == 0) return softmax_of(c, x, true);
-    if (strcmp(name, "PROBIT") == 0) return fail(c, NST_E_UNSUPPORTED, "post_transform PROBIT is not supported");
+    if (strcmp(name, "PROBIT") == 0) return probit(c, x);
     return fail(c, NST_E_MODEL, "post_transform '%s', allowed: NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT", name);
 }
 
