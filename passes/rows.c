@@ -274,6 +274,40 @@ static void put_longest_first(Rows *r)
     nest->axis[r->n_common] = first;
 }
 
+/* Narrows *run to the length of the runs that places of `dim` lie side by side in: the divisors of `var` in it. */
+static void find_runs(const NstDims *dims, NstDim dim, NstSym var, int64_t *run)
+{
+    const NstDimNode *node = nst_dim_node(dims, dim);
+    for (uint32_t k = 0; k < node->n; k++) {
+        find_runs(dims, node->arg[k], var, run);
+        node = nst_dim_node(dims, dim);
+    }
+    int64_t divisor;
+    if ((node->op != NST_DIM_FLOORDIV && node->op != NST_DIM_MOD) || !nst_dim_uses(dims, node->arg[0], var)) return;
+    if (!nst_dim_is_const(dims, node->arg[1], &divisor)) divisor = 1;
+    while (*run) { /* their greatest common divisor */
+        int64_t rest = divisor % *run;
+        divisor = *run;
+        *run = rest;
+    }
+    *run = divisor;
+}
+
+/* Elements of the last axis that a joined vector may store at once: panels of 48 columns take no vector of 128 (each lane alone: 15 KB
+ * of code, in runs 1). */
+static int64_t stored_run(Rows *r)
+{
+    const NstNest *nest = r->nest;
+    int64_t run = 0;
+    for (uint32_t k = 0; k < nest->n_outs; k++) {
+        const NstNestOut *out = &nest->out[k];
+        bool flat = (int)out->n_index != nst_module_get(r->w->module, out->buffer)->buffer.rank;
+        NstDim offset = flat ? out->index[0] : nst_writer_offset(r->w, out->buffer, out->index);
+        find_runs(r->dims, offset, nest->axis[nest->n_axes - 1].var, &run);
+    }
+    return run;
+}
+
 /* Chooses how the vectors of a map run. */
 static void begin_map(Rows *r)
 {
@@ -287,7 +321,9 @@ static void begin_map(Rows *r)
     nst_rows_turn_order(r);
     r->stages = nst_rows_stages(r);
     if (r->stages && r->w->module->target->vector_registers >= 32) r->unroll = STAGE_UNROLL;
-    while (r->join && r->unroll * r->lanes > MAX_LANES) r->unroll /= 2;
+    int64_t run = r->join ? stored_run(r) : 0;
+    while (r->join && r->unroll > 1 && (r->unroll * r->lanes > MAX_LANES || (run && run % (r->unroll * r->lanes))))
+        r->unroll /= 2;
 }
 
 static void write_map(Rows *r, NstBlock *block)
