@@ -87,8 +87,11 @@ NstStatus nst_compile_import(NstCompile *c, NstImportOptions *options, NstFixedI
     for (;;) {
         if (options->made) options->made->at.n = 0;
         NstStatus status = nst_import_onnx(c->ctx, c->arena, request->bytes, request->size, options, graph);
-        if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, options, fixed))
+        if (status != NST_E_UNSUPPORTED || !needs || !find_value(request->options, needs, position, options, fixed)) {
+            options->needs = NULL; /* they are ours: the options are used on */
+            options->needs_position = NULL;
             return status;
+        }
         nst_ctx_clear(c->ctx);
     }
 }
