@@ -159,4 +159,16 @@ void nst_dim_print(NstText *text, const NstDims *dims, NstDim dim, const char *(
 NstStatus nst_dim_parse(NstCtx *ctx, NstDims *dims, const char **p,
                         NstSym (*find)(void *arg, const char *name, size_t n), void *arg, NstDim *dim) NST_MUST_CHECK;
 
+/* The greatest common divisor, >= 0; of the magnitudes, INT64_MIN counts as 2^62. */
+static inline int64_t nst_gcd_i64(int64_t a, int64_t b)
+{
+    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    while (y != 0) {
+        uint64_t r = x % y;
+        x = y;
+        y = r;
+    }
+    return x > (uint64_t)INT64_MAX ? INT64_C(1) << 62 : (int64_t)x;
+}
+
 #endif

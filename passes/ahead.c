@@ -9,12 +9,6 @@
 /* Bytes that a group may make out of few: above them no more than twice what it reads, for they are kept. */
 #define SMALL_BYTES 65536
 
-static bool is_constant(const NstModule *module, NstBuf buffer)
-{
-    NstBufferRole role = nst_module_get(module, buffer)->role;
-    return role == NST_ROLE_CONST || role == NST_ROLE_PACKED;
-}
-
 /* Adds the bytes of each buffer; false if one has no constant size. */
 static bool add_bytes(const NstModule *module, const NstBufList *list, int64_t *bytes)
 {
@@ -82,7 +76,7 @@ static bool may_go(NstModule *module, const NstGroup *group, NstBufList *writes)
     int64_t in = 0, out = 0;
     if (!touches(module, group, &reads, writes) || !reads.n) return false;
     for (uint32_t k = 0; k < reads.n; k++)
-        if (!is_constant(module, reads.at[k])) return false;
+        if (!nst_module_buffer_is_constant(module, reads.at[k])) return false;
     if (!add_bytes(module, &reads, &in) || !add_bytes(module, writes, &out)) return false;
     if (out > SMALL_BYTES && out / 2 > in) return false;
     for (uint32_t k = 0; k < writes->n; k++) {

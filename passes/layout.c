@@ -35,8 +35,7 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
     (void)e;
     if (node->op != NST_OP_LOAD) return;
     c->loads++;
-    NstBufferRole role = nst_module_get(c->module, (NstBuf){node->ref})->role;
-    c->constant += role == NST_ROLE_CONST || role == NST_ROLE_PACKED;
+    c->constant += nst_module_buffer_is_constant(c->module, (NstBuf){node->ref});
 }
 
 static bool is_constant(LayoutPass *p, NstExpr e)

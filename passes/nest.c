@@ -253,6 +253,12 @@ void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list)
     for (uint32_t k = 0; k < nest->n_outs; k++) add_once(module, list, nest->out[k].buffer);
 }
 
+bool nst_module_buffer_is_constant(const NstModule *module, NstBuf buffer)
+{
+    NstBufferRole role = nst_module_get(module, buffer)->role;
+    return role == NST_ROLE_CONST || role == NST_ROLE_PACKED;
+}
+
 typedef struct Constancy {
     NstModule *module;
     bool constant;
@@ -263,8 +269,7 @@ static void visit_constancy(void *arg, NstExpr e, const NstExprNode *node)
     Constancy *c = arg;
     (void)e;
     if (node->op != NST_OP_LOAD) return;
-    NstBufferRole role = nst_module_get(c->module, (NstBuf){node->ref})->role;
-    if (role != NST_ROLE_CONST && role != NST_ROLE_PACKED) c->constant = false;
+    c->constant = c->constant && nst_module_buffer_is_constant(c->module, (NstBuf){node->ref});
 }
 
 bool nst_module_is_constant(NstModule *module, NstExpr e)

@@ -192,7 +192,9 @@ void nst_nest_writes(NstModule *module, const NstNest *nest, NstBufList *list);
  * buffer of ARG k + 1 [module's arena]. */
 NstStatus nst_group_to_kernel(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
                               NstBuf **arg_buffer) NST_MUST_CHECK;
-/* True if all that e loads is constant: given, or packed from such. */
+/* True if the buffer is constant: given, or packed from such. */
+bool nst_module_buffer_is_constant(const NstModule *module, NstBuf buffer);
+/* True if all that e loads is. */
 bool nst_module_is_constant(NstModule *module, NstExpr e);
 /* Puts `to` in the place of `from` in the step of the nest's first state. */
 void nst_nest_replace_factor(NstModule *module, NstNest *nest, NstExpr from, NstExpr to);

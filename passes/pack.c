@@ -39,7 +39,7 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
                      nst_dim_compare(dims, node->index[k], NST_DIM_LT, loaded->shape[k]) == NST_TRUE;
     const NstModuleBuffer *from = nst_module_get(v->module, (NstBuf){node->ref});
     v->loads++;
-    if (from->role != NST_ROLE_CONST && from->role != NST_ROLE_PACKED) v->constant = false;
+    v->constant = v->constant && nst_module_buffer_is_constant(v->module, (NstBuf){node->ref});
     NstDim offset = nst_layout_offset(dims, &from->buffer.layout, node->index), coef, rest;
     int64_t stride;
     if (!nst_dim_uses(dims, offset, v->col)) return;

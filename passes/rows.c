@@ -285,12 +285,7 @@ static void find_runs(const NstDims *dims, NstDim dim, NstSym var, int64_t *run)
     int64_t divisor;
     if ((node->op != NST_DIM_FLOORDIV && node->op != NST_DIM_MOD) || !nst_dim_uses(dims, node->arg[0], var)) return;
     if (!nst_dim_is_const(dims, node->arg[1], &divisor)) divisor = 1;
-    while (*run) { /* their greatest common divisor */
-        int64_t rest = divisor % *run;
-        divisor = *run;
-        *run = rest;
-    }
-    *run = divisor;
+    *run = nst_gcd_i64(divisor, *run);
 }
 
 /* Elements of the last axis that a joined vector may store at once: panels of 48 columns take no vector of 128 (each lane alone: 15 KB
