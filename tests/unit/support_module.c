@@ -68,6 +68,41 @@ static void *buffer_data(Runner *r, NstBuf buffer)
     return r->data[buffer.i];
 }
 
+/* What this process compiled last, by text: runs at other sizes and on other numbers of threads take the same code. */
+typedef struct Known {
+    NstCtx ctx; /* owns what follows */
+    const char *text;
+    NstTarget target;
+    bool bounds_checks;
+    Compiled compiled;
+} Known;
+
+#define N_KNOWN 64
+
+static const Compiled *compile_once(Runner *r, const NstKernel *kernel, bool bounds_checks)
+{
+    static Known known[N_KNOWN];
+    static uint32_t n_compiled;
+    NstText text;
+    nst_text_init(&text, r->ctx->arena);
+    nst_kernel_print(&text, kernel);
+    for (uint32_t k = 0; k < n_compiled && k < N_KNOWN; k++)
+        if (known[k].bounds_checks == bounds_checks && memcmp(&known[k].target, r->target, sizeof *r->target) == 0 &&
+            strcmp(known[k].text, nst_text_get(&text)) == 0)
+            return &known[k].compiled;
+    Known *added = &known[n_compiled % N_KNOWN];
+    if (n_compiled++ >= N_KNOWN) {
+        support_release(&added->compiled);
+        nst_ctx_dispose(&added->ctx);
+    }
+    cr_assert_eq(nst_ctx_init(&added->ctx), NST_OK);
+    added->text = nst_copy(added->ctx.arena, nst_text_get(&text), strlen(nst_text_get(&text)) + 1);
+    memcpy(&added->target, r->target, sizeof added->target);
+    added->bounds_checks = bounds_checks;
+    added->compiled = support_compile(&added->ctx, kernel, r->target, bounds_checks);
+    return &added->compiled;
+}
+
 static NstStatus run_kernel(Runner *r, const NstScheduled *s)
 {
     const NstKernel *kernel = s->kernel;
@@ -87,10 +122,9 @@ static NstStatus run_kernel(Runner *r, const NstScheduled *s)
         NstKernelRun run = {data.at, data.bytes, param, r->target->has_fma, .find_races = true};
         status = nst_kernel_interpret(r->ctx, kernel, &run);
     } else {
-        Compiled compiled = support_compile(r->ctx, kernel, r->target, !r->test->unchecked && !getenv("NST_NO_BOUNDS"));
+        const Compiled *compiled = compile_once(r, kernel, !r->test->unchecked && !getenv("NST_NO_BOUNDS"));
         NstErrorSlot error = {0};
-        status = support_run(r->ctx, &compiled, &data, param, r->threads, &error, NULL);
-        support_release(&compiled);
+        status = support_run(r->ctx, compiled, &data, param, r->threads, &error, NULL);
     }
     for (uint32_t k = 0; k < r->module->reads.n && status == NST_OK; k++)
         for (uint32_t a = 0; a < s->n_args; a++)
