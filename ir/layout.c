@@ -80,6 +80,24 @@ NstDim nst_layout_offset(NstDims *dims, const NstLayout *layout, const NstDim *i
     return offset;
 }
 
+static bool steps_by_one(NstDims *dims, NstDim offset, NstSym axis)
+{
+    NstDim coef, rest;
+    int64_t step;
+    return nst_dim_linear(dims, offset, axis, &coef, &rest) && nst_dim_is_const(dims, coef, &step) && step == 1;
+}
+
+bool nst_layout_adjacent(NstDims *dims, const NstLayout *layout, const NstDim *index, NstSym axis, int64_t run)
+{
+    NstDim offset = nst_layout_offset(dims, layout, index);
+    if (steps_by_one(dims, offset, axis)) return true;
+    if (layout->n_parts == 0 || layout->parts[layout->n_parts - 1].modulus == 0) return false;
+    NstSym block = nst_dims_new_sym(dims, NST_SYM_INDEX, "block", 0, INT32_MAX),
+           lane = nst_dims_new_sym(dims, NST_SYM_INDEX, "lane", 0, run - 1);
+    NstDim at = nst_dim_add(dims, nst_dim_mul_const(dims, nst_dim_sym(dims, block), run), nst_dim_sym(dims, lane));
+    return steps_by_one(dims, nst_dim_subst(dims, offset, axis, at), lane);
+}
+
 bool nst_layout_is_row_major(NstDims *dims, const NstLayout *layout, int rank, const NstDim *shape)
 {
     if (layout->n_parts != (uint32_t)rank) return false;

@@ -236,6 +236,8 @@ NstLayout nst_layout_blocked(NstArena *arena, NstDims *dims, NstDtype dtype, int
                              const int *order, int blocked, int64_t block);
 /* Element offset of a logical index. */
 NstDim nst_layout_offset(NstDims *dims, const NstLayout *layout, const NstDim *index);
+/* True if elements of consecutive values of the axis are adjacent, in whole runs from each multiple of `run` on at least. */
+bool nst_layout_adjacent(NstDims *dims, const NstLayout *layout, const NstDim *index, NstSym axis, int64_t run);
 /* Extent of part k in a dense layout: its modulus, or the axis with its halo on both sides divided by the divisor, rounded up. */
 NstDim nst_layout_extent(NstDims *dims, const NstLayout *layout, const NstDim *shape, uint32_t k);
 /* True when elements of consecutive logical index along the last axis are adjacent and all is dense. */

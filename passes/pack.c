@@ -11,7 +11,7 @@ enum { IN_PLACE_BYTES = 512 << 10 };
 enum { ROWS_TO_REPAY = 48 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
-/* Rows of a packed panel to prefetch ahead (128 x 768 x 3072 with 8, 16, 32: 137, 144, 143 GFLOP/s, 127 without; 1024^3 the same;
+/* Rows of the column operand to prefetch ahead, of a packed panel (128 x 768 x 3072 with 8, 16, 32: 137, 144, 143 GFLOP/s, 127 without; 1024^3 the same;
  * Intel with 2 MB of L2, 2026-11). */
 enum { PREFETCH_ROWS = 16 };
 /* A product of few rows runs as fast as its panel comes, which the processor's own prefetch does better (1 x 3072 x 768: 99.9 % of the
@@ -23,7 +23,8 @@ typedef struct LoadVisit {
     NstSym col;
     bool inside;     /* all loads are at places that the buffer has, whatever the axes */
     bool constant;   /* all loads are of constants */
-    bool contiguous; /* loads that depend on col step by one element */
+    int lanes;       /* of a vector of columns */
+    bool contiguous; /* vectors of loads that depend on col are adjacent elements */
     uint32_t loads;
 } LoadVisit;
 
@@ -40,11 +41,9 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
     const NstModuleBuffer *from = nst_module_get(v->module, (NstBuf){node->ref});
     v->loads++;
     v->constant = v->constant && nst_module_buffer_is_constant(v->module, (NstBuf){node->ref});
-    NstDim offset = nst_layout_offset(dims, &from->buffer.layout, node->index), coef, rest;
-    int64_t stride;
+    NstDim offset = nst_layout_offset(dims, &from->buffer.layout, node->index);
     if (!nst_dim_uses(dims, offset, v->col)) return;
-    if (!nst_dim_linear(dims, offset, v->col, &coef, &rest) || !nst_dim_is_const(dims, coef, &stride) || stride != 1)
-        v->contiguous = false;
+    v->contiguous = v->contiguous && nst_layout_adjacent(dims, &from->buffer.layout, node->index, v->col, v->lanes);
 }
 
 /* Axes of the packed buffer: outer axes and further columns that the operand depends on, reductions, the column axis. */
@@ -156,7 +155,8 @@ static bool worth_packing(NstModule *module, const NstNest *nest, const NstTileS
 {
     NstSym col = nest->axis[s->col_axis].var;
     if (!nst_expr_uses_sym(module->exprs, c->b, col)) return false;
-    LoadVisit visit = {.module = module, .col = col, .inside = true, .constant = true, .contiguous = true};
+    LoadVisit visit = {
+        .module = module, .col = col, .inside = true, .constant = true, .lanes = s->lanes, .contiguous = true};
     nst_expr_visit(module->exprs, c->b, visit_load, &visit);
     /* Under a condition (the padding of a window) a place may lie outside; the copy of it would not ask. */
     if (nest->guard.i && !visit.inside) return false;
@@ -187,11 +187,32 @@ static void use_packed(NstModule *module, const NstNest *nest, const NstContract
 {
     /* The other operand is not padded: where it has columns too, no vector may pass their end. */
     s->padded = !nst_expr_uses_sym(module->exprs, c->a, nest->axis[s->col_axis].var);
-    s->packed = packed;
+    s->columns_of = packed;
     bool few = row_count(module, nest, c) <= FEW_ROWS, blocked = s->k_block || s->k_outer || s->col_block;
     s->prefetch = few ? 0 : PREFETCH_ROWS;
     s->next_block = blocked && passes_of(module, nest, c, s) >= s->vectors &&
                     bytes_of(module, packed) > module->target->l2_bytes / 2;
+}
+
+/* The schedule reads columns where they lie: the next steps are asked for ahead where L1 does not hold the columns of a tile until the
+ * next rows come (345 x 301 x 407 101 -> 119 GFLOP/s, 512 x 256 x 512 140 -> 148, 256^3 151 with and without; Intel, 2026-11). */
+static void use_in_place(NstModule *module, const NstNest *nest, const NstContraction *c, NstTileSchedule *s)
+{
+    const NstExprNode *load = nst_expr(module->exprs, c->b);
+    NstSym col = nest->axis[s->col_axis].var;
+    if (load->op != NST_OP_LOAD || row_count(module, nest, c) <= FEW_ROWS ||
+        nst_expr_uses_sym(module->exprs, c->a, col))
+        return;
+    LoadVisit visit = {.module = module, .col = col, .lanes = s->lanes, .contiguous = true};
+    visit_load(&visit, c->b, load);
+    int64_t steps = 1, extent;
+    for (uint32_t k = 0; k < nest->n_reduce; k++)
+        steps *= nst_dim_is_const(module->dims, nest->reduce[k].extent, &extent) ? extent : TYPICAL_EXTENT;
+    if (s->k_block && s->k_block < steps) steps = s->k_block;
+    if (!visit.contiguous || steps * nst_tile_width(s) * nst_dtype_info(load->type)->bytes <= module->target->l1_bytes)
+        return;
+    s->columns_of = (NstBuf){load->ref};
+    s->prefetch = PREFETCH_ROWS;
 }
 
 /* True if the operand was packed ahead in panels that the schedule's vectors divide; *done also if they do not: packing it
@@ -216,7 +237,11 @@ NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, 
     bool done = false;
     if (!nst_nest_contraction_by(module, nest, (uint32_t)s->col_axis, &c)) return result;
     if (is_packed(module, &c, s, &packed, &done)) use_packed(module, nest, &c, packed, s);
-    if (done || !worth_packing(module, nest, s, n_common, &c, &axes, &result.constant)) return result;
+    if (done) return result;
+    if (!worth_packing(module, nest, s, n_common, &c, &axes, &result.constant)) {
+        use_in_place(module, nest, &c, s);
+        return result;
+    }
     NstDim shape[NST_MAX_RANK];
     NstDim *index = NST_NEW_ARRAY(module->arena, NstDim, axes.n);
     for (int k = 0; k < axes.n; k++) {

@@ -29,9 +29,10 @@ typedef struct NstTileSchedule {
     bool sweep;        /* those are written out row by row, in the order of what they read (tile_sweep.c) */
     int plane_axis;    /* position in nest->axis, -1: none; a second axis of rows for swept tiles */
     int planes;        /* of a tile along it where no border is near: the tile is planes x rows x vectors */
-    int prefetch;      /* elements of the innermost reduction axis to prefetch the packed operand ahead; 0 = none */
+    int prefetch;      /* elements of the innermost reduction axis to prefetch the column operand ahead; 0 = none */
     bool next_block;   /* the next block of the packed operand is prefetched to L2 while rows pass by the present one */
-    NstBuf packed;     /* what to prefetch */
+    bool next_rows;    /* the row operand of the tile of rows after the present one is prefetched to L1 */
+    NstBuf columns_of; /* the column operand: packed, or read in place where it is prefetched */
     uint32_t
         inside; /* bit k: nest->axis[k] runs inside the column and k blocks (the packed operand does not depend on it) */
     bool rows_outside; /* row tiles run outside the axes of `inside` */

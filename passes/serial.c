@@ -26,8 +26,8 @@ static bool constant_columns(NstModule *module, const NstNest *nest, const NstTi
 static void keep_in_cache(const NstModule *module, NstTileSchedule *schedule)
 {
     int64_t lo, hi;
-    if (!schedule->packed.i) return;
-    const NstBuffer *packed = &nst_module_get(module, schedule->packed)->buffer;
+    if (!schedule->columns_of.i) return;
+    const NstBuffer *packed = &nst_module_get(module, schedule->columns_of)->buffer;
     nst_dim_bounds(module->dims, packed->layout.elements, &lo, &hi);
     if (hi <= module->target->l2_bytes / nst_dtype_info(packed->dtype)->bytes) schedule->prefetch = 0;
     if (schedule->parallel == NST_PARALLEL_COLS) schedule->col_block = 1;

@@ -1,8 +1,9 @@
 /* strip.c: see strip.h.
  *
  * In: a group over common axes (..., q).  Out: loops over the others, tiles of q; in one tile, for each member a register-tiled
- * nest.  The rows of a tile lie side by side in every local (q innermost), so that row reductions need no horizontal step, a
- * strip is the packed operand of the next contraction, and a first contraction's q operand is packed once a tile. */
+ * nest.  The rows of a tile lie side by side in every local, a vector of them (q innermost, in panels), so that row reductions need
+ * no horizontal step, a strip is the packed operand of the next contraction, and a first contraction's q operand is packed once a
+ * tile. */
 #include "passes/strip.h"
 
 /* Vectors of the strip axis in one tile (measurements.md: 64 queries at 16 lanes; 32 is equal). */
@@ -183,7 +184,8 @@ static void choose_tile_rows(Strip *s)
 
 /* --- members over a tile ------------------------------------------------------------------------------------- */
 
-/* The strip of a local: [q in tile][rest], q innermost in memory. */
+/* The strip of a local: [q in tile / lanes][rest][q mod lanes], so that a vector of rows is a run of lines, whatever the tile (rest
+ * outermost: rows of 256 bytes, of which a tile of the next contraction reads half of a line in four). */
 static void make_strip(Strip *s, NstBuf local)
 {
     NstModule *module = s->module;
@@ -197,11 +199,13 @@ static void make_strip(Strip *s, NstBuf local)
     int order[NST_MAX_RANK];
     for (int k = 0; k < rank; k++) {
         shape[k] = k == 0 ? nst_dim_const(module->dims, s->tile) : from.shape[drop + k];
-        order[k] = k + 1 < rank ? k + 1 : 0;
+        order[k] = k;
     }
     NstBuf strip = nst_module_buffer(module, from.name, from.dtype, rank, shape, NST_ROLE_TEMP);
     NstBuffer *buffer = &nst_module_get(module, strip)->buffer;
-    buffer->layout = nst_layout_permuted(module->arena, module->dims, from.dtype, rank, buffer->shape, order);
+    if (rank > 1)
+        buffer->layout = nst_layout_blocked(module->arena, module->dims, from.dtype, rank, buffer->shape, order, 0,
+                                            nst_target_lanes(module->target, NST_F32));
     s->local[local.i] = strip;
 }
 

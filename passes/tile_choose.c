@@ -38,6 +38,7 @@ enum { SYMBOLIC_ROWS = 8 };
 enum { MOST_TAPS = 16 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
+enum { LINE_BYTES = 64 };
 
 static int64_t extent_or(NstDims *dims, NstDim extent, int64_t otherwise, bool *fixed)
 {
@@ -46,17 +47,22 @@ static int64_t extent_or(NstDims *dims, NstDim extent, int64_t otherwise, bool *
     return *fixed ? value : otherwise;
 }
 
-/* True if the output's address grows by one element along the axis. */
+/* What a vector holds: the states, or the output of a map. */
+static NstDtype vector_type(const Choice *c)
+{
+    if (c->nest->n_states) return c->nest->state[0].dtype;
+    return nst_module_get(c->module, c->nest->out[0].buffer)->buffer.dtype;
+}
+
+/* True if vectors along the axis are adjacent elements of the output. */
 static bool contiguous_in_output(Choice *c, uint32_t axis)
 {
-    NstDims *dims = c->module->dims;
+    NstModule *module = c->module;
+    int lanes = nst_target_lanes(module->target, vector_type(c));
     for (uint32_t k = 0; k < c->nest->n_outs; k++) {
         const NstNestOut *out = &c->nest->out[k];
-        NstDim offset = nst_layout_offset(dims, &nst_module_get(c->module, out->buffer)->buffer.layout, out->index);
-        NstDim coef, rest;
-        int64_t stride;
-        if (!nst_dim_linear(dims, offset, c->nest->axis[axis].var, &coef, &rest)) return false;
-        if (!nst_dim_is_const(dims, coef, &stride) || stride != 1) return false;
+        const NstLayout *layout = &nst_module_get(module, out->buffer)->buffer.layout;
+        if (!nst_layout_adjacent(module->dims, layout, out->index, c->nest->axis[axis].var, lanes)) return false;
     }
     return true;
 }
@@ -117,13 +123,6 @@ static int64_t accumulators(const NstTarget *target, int64_t vectors)
     return spare < cap ? spare : cap;
 }
 
-/* What a vector holds: the states, or the output of a map. */
-static NstDtype vector_type(const Choice *c)
-{
-    if (c->nest->n_states) return c->nest->state[0].dtype;
-    return nst_module_get(c->module, c->nest->out[0].buffer)->buffer.dtype;
-}
-
 /* The length of the runs of columns that read the same element, F of an index floor(column / F); 0: none. */
 typedef struct RunVisit {
     const Choice *c;
@@ -179,6 +178,37 @@ static void choose_tile(Choice *c)
             s->rows = (int)r;
             s->vectors = (int)v;
         }
+}
+
+/* Whether what the outputs are made of has a load that runs along the rows and strides along the columns. */
+typedef struct AcrossVisit {
+    const Choice *c;
+    bool found;
+} AcrossVisit;
+
+static void visit_across(void *arg, NstExpr e, const NstExprNode *node)
+{
+    AcrossVisit *v = arg;
+    const NstNest *nest = v->c->nest;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    NstDims *dims = v->c->module->dims;
+    const NstLayout *layout = &nst_module_get(v->c->module, (NstBuf){node->ref})->buffer.layout;
+    NstSym column = nest->axis[v->c->s->col_axis].var;
+    v->found |= nst_dim_uses(dims, nst_layout_offset(dims, layout, node->index), column) &&
+                nst_layout_adjacent(dims, layout, node->index, nest->axis[v->c->s->row_axis].var, 1);
+}
+
+/* Such loads are turned in registers, in blocks of so many rows (codegen/emit_transpose.c); rows beside a block would load element by
+ * element (2,048 keys, 128 queries and a mask: 10 rows a tile 7.0 ms, 8 rows 6.7; Intel, 2026-11). */
+static void limit_to_turned(Choice *c)
+{
+    AcrossVisit v = {c, false};
+    int lanes = c->s->lanes, block = lanes > 8 ? 8 : lanes;
+    if (!c->nest->n_states || c->s->row_axis < 0 || c->s->rows <= block) return;
+    for (uint32_t k = 0; k < c->nest->n_outs; k++)
+        nst_expr_visit(c->module->exprs, c->nest->out[k].value, visit_across, &v);
+    if (v.found) c->s->rows = block;
 }
 
 /* Few rows: wide tiles, so that enough column loads are in flight. */
@@ -259,6 +289,24 @@ static void choose_blocks(Choice *c)
         int64_t blocks = (tiles + fit - 1) / fit;
         s->col_block = (tiles + blocks - 1) / blocks;
     }
+}
+
+/* Elements of a row of the row operand up to which the next tile's rows are prefetched, where that operand does not stay in L2: of
+ * longer rows the processor itself sees that they run on (12 heads of 128 x 2048 x 64 and its reverse: 7.9 -> 7.3 ms; products of
+ * 3136 x 64 x 256 and 12544 x 64 x 128 2 to 3 % faster, 3136 x 64 x 512 and 1024^3 1 to 3 % slower; Intel, 2026-11). */
+enum { SHORT_ROWS = 256 };
+
+static void choose_next_rows(Choice *c)
+{
+    NstModule *module = c->module;
+    const NstExprNode *load = c->c ? nst_expr(module->exprs, c->c->a) : NULL;
+    if (!load || load->op != NST_OP_LOAD || c->nest->n_reduce != 1 || c->s->taps || c->s->row_axis < 0) return;
+    const NstBuffer *buffer = &nst_module_get(module, (NstBuf){load->ref})->buffer;
+    int64_t bytes = nst_dtype_info(load->type)->bytes, lo, elements;
+    nst_dim_bounds(module->dims, buffer->layout.elements, &lo, &elements);
+    c->s->next_rows = c->m > c->s->rows && c->k * bytes >= LINE_BYTES && c->k <= SHORT_ROWS &&
+                      elements > module->target->l2_bytes / bytes &&
+                      nst_layout_adjacent(module->dims, &buffer->layout, load->index, c->nest->reduce[0].var, 1);
 }
 
 static void choose_inside(Choice *c)
@@ -342,7 +390,7 @@ static void visit_planes(void *arg, NstExpr e, const NstExprNode *node)
 
 /* Planes of a tile where vectors straddle lines, so that each load costs two: a tile of two planes loads 2.5 vectors a vector
  * of results, one of one plane 3.75 (131 channels at 52 x 52: 31 us instead of 37; with whole lines no difference). */
-enum { PLANES = 2, LINE_BYTES = 64 };
+enum { PLANES = 2 };
 /* Registers beside the states of such a tile: the weights of two planes and what was just loaded. */
 enum { PLANE_SPARE = 8 };
 
@@ -525,10 +573,12 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     schedule->row_axis = row_axis(&c);
     measure(&c);
     choose_tile(&c);
+    limit_to_turned(&c);
     choose_skinny(&c);
     choose_inside(&c);
     choose_blocks(&c);
     choose_taps(&c);
+    choose_next_rows(&c);
     choose_column_order(&c);
     if (parallel) choose_parallel(&c);
     return true;
@@ -545,10 +595,10 @@ void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
         "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d columns=%d k_outer=%d k_block=%lld col_block=%lld "
         "padded=%d "
         "prefetch=%d taps=%d sweep=%d plane_axis=%d planes=%d rows_outside=%d inside=%u parallel=%s parallel_axis=%d "
-        "row_chunks=%d next_block=%d",
+        "row_chunks=%d next_block=%d next_rows=%d",
         s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->columns, s->k_outer, (long long)s->k_block,
         (long long)s->col_block, s->padded, s->prefetch, s->taps, s->sweep, s->plane_axis, s->planes, s->rows_outside,
-        s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks, s->next_block);
+        s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks, s->next_block, s->next_rows);
     if (s->matrix) nst_text_add(text, " matrix=%s", s->matrix->name);
 }
 
@@ -559,13 +609,14 @@ typedef struct Field {
 
 NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *s)
 {
-    int64_t v[20] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
-    const Field fields[] = {
-        {"row_axis", &v[0]},    {"col_axis", &v[1]},      {"rows", &v[2]},     {"vectors", &v[3]},
-        {"lanes", &v[4]},       {"k_outer", &v[5]},       {"k_block", &v[6]},  {"col_block", &v[7]},
-        {"padded", &v[8]},      {"prefetch", &v[9]},      {"inside", &v[10]},  {"parallel_axis", &v[11]},
-        {"row_chunks", &v[12]}, {"taps", &v[13]},         {"sweep", &v[14]},   {"plane_axis", &v[15]},
-        {"planes", &v[16]},     {"rows_outside", &v[17]}, {"columns", &v[18]}, {"next_block", &v[19]}};
+    int64_t v[21] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
+    const Field fields[] = {{"row_axis", &v[0]},    {"col_axis", &v[1]},    {"rows", &v[2]},
+                            {"vectors", &v[3]},     {"lanes", &v[4]},       {"k_outer", &v[5]},
+                            {"k_block", &v[6]},     {"col_block", &v[7]},   {"padded", &v[8]},
+                            {"prefetch", &v[9]},    {"inside", &v[10]},     {"parallel_axis", &v[11]},
+                            {"row_chunks", &v[12]}, {"taps", &v[13]},       {"sweep", &v[14]},
+                            {"plane_axis", &v[15]}, {"planes", &v[16]},     {"rows_outside", &v[17]},
+                            {"columns", &v[18]},    {"next_block", &v[19]}, {"next_rows", &v[20]}};
     *s = (NstTileSchedule){0};
     NST_CHECK(ctx, strncmp(text, "tile", 4) == 0, NST_E_PARSE, "a schedule starts with 'tile', not '%.16s'", text);
     for (const char *p = text + 4; *p;) {
@@ -597,7 +648,7 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
     s->k_outer = (int)v[5], s->k_block = v[6], s->col_block = v[7], s->padded = v[8] != 0, s->prefetch = (int)v[9];
     s->inside = (uint32_t)v[10], s->parallel_axis = (int)v[11], s->row_chunks = (int)v[12];
     s->taps = (int)v[13], s->sweep = v[14] != 0, s->plane_axis = (int)v[15], s->planes = (int)v[16];
-    s->next_block = v[19] != 0;
+    s->next_block = v[19] != 0, s->next_rows = v[20] != 0;
     s->rows_outside = v[17] != 0, s->columns = v[18] ? (int)v[18] : s->lanes;
     NST_CHECK(ctx,
               s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->columns >= 1 && s->columns <= s->lanes &&

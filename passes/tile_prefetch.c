@@ -1,27 +1,28 @@
-/* tile_prefetch.c: what the innermost reduction loop of a register tile asks of the packed operand ahead of its use.
+/* tile_prefetch.c: what the innermost reduction loop of a register tile asks of its operands ahead of their use.
  *
- * In: a tile at its place, all loops around it bound.  Out: prefetches, to L1 of the steps that follow, to L2 of the block of
- * columns and reductions that the loops come to next, a line or so a step, so that it is there when the last row has passed by. */
+ * In: a tile at its place, all loops around it bound.  Out: prefetches of the column operand, to L1 of the steps that follow, to L2
+ * of the block of columns and reductions that the loops come to next, a line or so a step, so that it is there when the last row has
+ * passed by; and of the row operand, to L1, the rows of the next tile. */
 #include "passes/tiler.h"
 
 enum { LINE_BYTES = 64 };
 
-/* The nest's read of the packed operand. */
-typedef struct PackedRead {
-    NstBuf packed;
+/* The nest's read of the column operand. */
+typedef struct ColumnRead {
+    NstBuf columns;
     const NstExprNode *load;
     int64_t line; /* elements of one */
-} PackedRead;
+} ColumnRead;
 
-static void find_packed_read(void *arg, NstExpr e, const NstExprNode *node)
+static void find_column_read(void *arg, NstExpr e, const NstExprNode *node)
 {
-    PackedRead *read = arg;
+    ColumnRead *read = arg;
     (void)e;
-    if (node->op == NST_OP_LOAD && node->ref == read->packed.i) read->load = node;
+    if (node->op == NST_OP_LOAD && node->ref == read->columns.i) read->load = node;
 }
 
-/* One line of the packed operand, at the column given, where `axis` is at `value`. */
-static void prefetch(NstTiler *t, NstBlock *block, const PackedRead *read, NstDim column, NstSym axis, NstDim value,
+/* One line of the column operand, at the column given, where `axis` is at `value`. */
+static void prefetch(NstTiler *t, NstBlock *block, const ColumnRead *read, NstDim column, NstSym axis, NstDim value,
                      int level)
 {
     const NstExprNode *load = read->load;
@@ -31,11 +32,11 @@ static void prefetch(NstTiler *t, NstBlock *block, const PackedRead *read, NstDi
         index[d] = nst_writer_dim(t->w, nst_dim_subst(t->dims, load->index[d], axis, value));
     nst_block_add(
         t->w->kernel, block,
-        nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, read->packed), index, load->n_index, level, false));
+        nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, read->columns), index, load->n_index, level, false));
 }
 
 /* What the tile reads `prefetch` steps later; past the end of the innermost axis that is the next tap of the same columns. */
-static void next_steps(NstTiler *t, NstBlock *block, const NstTileAt *tile, const PackedRead *read)
+static void next_steps(NstTiler *t, NstBlock *block, const NstTileAt *tile, const ColumnRead *read)
 {
     NstSym innermost = t->nest->reduce[t->nest->n_reduce - 1].var;
     NstDim ahead = nst_dim_add_const(t->dims, nst_dim_sym(t->dims, innermost), t->s->prefetch);
@@ -62,7 +63,7 @@ static bool passes_of(NstTiler *t, const NstTileAt *tile, NstDim *pass)
 
 /* The block after the present one: the next part of the blocked reduction axis, after the last part the first one of the next
  * columns.  Each tile that passes by asks for one line in `vectors` of each step. */
-static void next_block(NstTiler *t, NstBlock *block, const NstTileAt *tile, const PackedRead *read)
+static void next_block(NstTiler *t, NstBlock *block, const NstTileAt *tile, const ColumnRead *read)
 {
     const NstTileSchedule *s = t->s;
     NstDims *dims = t->dims;
@@ -87,11 +88,29 @@ static void next_block(NstTiler *t, NstBlock *block, const NstTileAt *tile, cons
     prefetch(t, block, read, nst_dim_add(dims, column, nst_writer_dim(t->w, next)), axis, at, 2);
 }
 
+/* Of the rows after the tile's the line that holds the present step, one row a step: all rows of the next tile, and some of the one
+ * after it, have their turn before the steps come to another line. */
+static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    NstContraction c;
+    if (!nst_nest_contraction_by(t->w->module, t->nest, (uint32_t)t->s->col_axis, &c)) return;
+    const NstExprNode *load = nst_expr(t->w->module->exprs, c.a);
+    NstDim step = nst_writer_dim(t->w, nst_dim_sym(t->dims, t->nest->reduce[t->nest->n_reduce - 1].var));
+    NstDim turn = nst_dim_mod(t->dims, step, nst_tiler_const(t, LINE_BYTES / nst_dtype_info(load->type)->bytes));
+    NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, load->n_index);
+    nst_writer_bind(t->w, nst_tiler_row_axis(t).var,
+                    nst_dim_add(t->dims, nst_dim_add_const(t->dims, tile->row, tile->rows), turn));
+    for (uint32_t d = 0; d < load->n_index; d++) index[d] = nst_writer_dim(t->w, load->index[d]);
+    NstBuf buffer = nst_writer_buffer(t->w, (NstBuf){load->ref});
+    nst_block_add(t->w->kernel, block, nst_stmt_prefetch(t->w->kernel, buffer, index, load->n_index, 1, false));
+}
+
 void nst_tiler_prefetch(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 {
-    PackedRead read = {.packed = t->s->packed};
+    ColumnRead read = {.columns = t->s->columns_of};
+    if (t->s->next_rows && !tile->border) next_rows(t, block, tile);
     if (!t->s->prefetch && !t->s->next_block) return;
-    nst_expr_visit(t->w->module->exprs, t->nest->state[0].step, find_packed_read, &read);
+    nst_expr_visit(t->w->module->exprs, t->nest->state[0].step, find_column_read, &read);
     if (!read.load) return;
     read.line = LINE_BYTES / nst_dtype_info(read.load->type)->bytes;
     if (t->s->prefetch) next_steps(t, block, tile, &read);

@@ -210,6 +210,26 @@ Test(text_loop, layouts_map_indices)
     cr_expect_not(nst_layout_is_row_major(dims, &made, 3, b->shape));
 }
 
+Test(text_loop, runs_of_an_axis_are_adjacent)
+{
+    NstDims *dims = parse_file("layouts", NULL)->dims;
+    NstSym x = nst_dims_new_sym(dims, NST_SYM_INDEX, "x", 0, 63), y = nst_dims_new_sym(dims, NST_SYM_INDEX, "y", 0, 7);
+    NstDim shape[2] = {nst_dim_const(dims, 64), nst_dim_const(dims, 8)};
+    NstDim at[2] = {nst_dim_sym(dims, x), nst_dim_sym(dims, y)};
+    NstLayout panels = nst_layout_blocked(ctx.arena, dims, NST_F32, 2, shape, (const int[]){0, 1}, 0, 16),
+              rows = nst_layout_row_major(ctx.arena, dims, NST_F32, 2, shape);
+    cr_expect(nst_layout_adjacent(dims, &panels, at, x, 16));
+    cr_expect(nst_layout_adjacent(dims, &panels, at, x, 8));
+    cr_expect_not(nst_layout_adjacent(dims, &panels, at, x, 32), "a run crosses panels");
+    cr_expect_not(nst_layout_adjacent(dims, &panels, at, y, 8));
+    cr_expect(nst_layout_adjacent(dims, &rows, at, y, 8));
+    cr_expect_not(nst_layout_adjacent(dims, &rows, at, x, 16));
+    at[0] = nst_dim_add_const(dims, at[0], 32);
+    cr_expect(nst_layout_adjacent(dims, &panels, at, x, 16));
+    at[0] = nst_dim_add_const(dims, at[0], 4);
+    cr_expect_not(nst_layout_adjacent(dims, &panels, at, x, 16), "no multiple starts a panel");
+}
+
 Test(text_loop, the_hash_is_xxh3)
 {
     NstHash empty = nst_hash128("", 0); /* the published value of the empty input */

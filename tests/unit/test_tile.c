@@ -220,11 +220,11 @@ Test(tile, schedule_text_round_trips)
         "tile row_axis=1 col_axis=2 rows=5 vectors=1 lanes=16 columns=15 k_outer=1 k_block=0 col_block=1 padded=1 "
         "prefetch=8 "
         "taps=1 sweep=1 plane_axis=0 planes=2 rows_outside=1 inside=1 parallel=outer parallel_axis=0 row_chunks=0 "
-        "next_block=1",
+        "next_block=1 next_rows=1",
         "tile row_axis=0 col_axis=1 rows=32 vectors=2 lanes=16 columns=16 k_outer=0 k_block=0 col_block=2 padded=0 "
         "prefetch=0 "
         "taps=0 sweep=0 plane_axis=-1 planes=1 rows_outside=0 inside=0 parallel=cols parallel_axis=-1 row_chunks=0 "
-        "next_block=0 matrix=matrix_u8s8_amx"};
+        "next_block=0 next_rows=0 matrix=matrix_u8s8_amx"};
     NstTileSchedule schedule;
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         cr_assert_eq(nst_tile_schedule_parse(&ctx, texts[k], &schedule), NST_OK, "%s", ctx.error);
