@@ -55,16 +55,18 @@ NstBlock *nst_rows_open_jam(Rows *r, NstBlock *block, NstDim *row)
 
 /* --- maps ---------------------------------------------------------------------------------------------------- */
 
-/* An output of more than this many times L2 is stored past the caches by maps: what reads it finds little of it there, and
- * the lines need not be fetched first (transposed 2048x2048: 1.7 ms, streamed 0.9; 2026-11, Zen 5).  An input of as much is not
- * found there. */
-enum { STREAM_L2 = 2 };
+/* An output of more bytes than this and than L2 is stored past the caches by maps: what reads it finds little of it there, and
+ * the lines need not be fetched first (transposed 2048x2048: 1.7 ms, streamed 0.9; 2026-11, Zen 5 with 1 MB of L2.  1008x1008:
+ * 0.355 ms, streamed 0.268; sums of 1024x1008, 768x1024, 600x1024: 0.495, 0.367, 0.299, streamed 0.395, 0.316, 0.232; 2026-11,
+ * Emerald Rapids with 2 MB).  An input of as much is not found there. */
+enum { STREAM_BYTES = 2 << 20 };
 
 static bool is_past_caches(const NstWriter *w, const NstModuleBuffer *buffer)
 {
     int64_t lo, hi;
     nst_dim_bounds(w->module->dims, buffer->buffer.layout.elements, &lo, &hi);
-    return lo > STREAM_L2 * w->module->target->l2_bytes / nst_dtype_info(buffer->buffer.dtype)->bytes;
+    int64_t l2 = w->module->target->l2_bytes, most = l2 > STREAM_BYTES ? l2 : STREAM_BYTES;
+    return lo > most / nst_dtype_info(buffer->buffer.dtype)->bytes;
 }
 
 /* Prefetches what the vector at hand reads in the next row, where rows do not follow one another in memory: the core's own
@@ -649,13 +651,14 @@ static NstStatus write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, Ns
     return NST_OK;
 }
 
-static NstStatus write_common(NstCtx *ctx, NstWriter *w, const NstGroup *group)
+/* The group's rows; `fused` is the group before locals were put in place. */
+static NstStatus write_common(NstCtx *ctx, NstWriter *w, const NstGroup *group, const NstGroup *fused)
 {
     NstDims *dims = w->module->dims;
     NstDim rows = nst_dim_const(dims, 1), zero = nst_dim_const(dims, 0);
     for (uint32_t k = 0; k < group->n_axes; k++)
         rows = nst_dim_mul(dims, rows, nst_writer_dim(w, group->axis[k].extent));
-    RowPlan plan = plan_rows(w, group, rows);
+    RowPlan plan = plan_rows(w, fused, rows);
     int64_t total = plan.total, known;
     NstDim whole = nst_dim_mul_const(dims, nst_dim_floordiv(dims, rows, nst_dim_const(dims, total)), total);
     NST_TRY(write_rows(ctx, w, group, zero, whole, &plan));
@@ -677,10 +680,11 @@ NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *grou
 {
     NST_CHECK(ctx, nst_is_row_group(group), NST_E_UNSUPPORTED, "group '%s' is no row group", group->name);
     NstWriter w;
-    nst_writer_init(&w, module, group);
+    NstGroup in_place = nst_rows_in_place(module, group);
+    nst_writer_init(&w, module, &in_place);
     nst_flat_buffers(&w);
     if (group->n_axes) {
-        NST_TRY(write_common(ctx, &w, group));
+        NST_TRY(write_common(ctx, &w, &in_place, group));
         nst_writer_finish(&w, kernel, arg_buffer);
         return NST_OK;
     }

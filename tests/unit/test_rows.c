@@ -20,6 +20,30 @@ static const SizedCase cases[] = {
      "  %t = reduce \"a + b\" axes [1] keep %q : f32[67, 1]\n"
      "  %y = map \"a / sqrt(b + 0.5) * c\" %d, %t, %g : f32[67, m]\n  return out = %y\n}\n",
      {"m=40", "m=1"}},
+    /* a local in the output that replaces it: moved between other axes, across a reshape; not where it is wanted again, of
+     * another type, turned, or a part of what is stored */
+    {"graph t(x: f32[n, 4, m]) {\n  %m = reduce \"max(a, b)\" axes [2] keep %x : f32[n, 4, 1]\n"
+     "  %e = map \"exp(a - b)\" %x, %m : f32[n, 4, m]\n  %s = reduce \"a + b\" axes [2] keep %e : f32[n, 4, 1]\n"
+     "  %d = map \"a / b\" %e, %s : f32[n, 4, m]\n  %y = permute [1, 0, 2] %d : f32[4, n, m]\n  return out = %y\n}\n",
+     {"n=37 m=45", "n=3 m=130"}},
+    {"graph t(x: f32[n, 4, m]) {\n  %m = reduce \"max(a, b)\" axes [2] keep %x : f32[n, 4, 1]\n"
+     "  %e = map \"exp(a - b)\" %x, %m : f32[n, 4, m]\n  %s = reduce \"a + b\" axes [2] keep %e : f32[n, 4, 1]\n"
+     "  %d = map \"a / b\" %e, %s : f32[n, 4, m]\n  %y = permute [1, 2, 0] %d : f32[4, m, n]\n  return out = %y\n}\n",
+     {"n=37 m=45", "n=3 m=130"}},
+    {"graph t(x: f32[n, m], z: f32[n, m]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[n, 1]\n"
+     "  %e = map \"exp(a - b / 40)\" %x, %s : f32[n, m]\n  %t = reduce \"a + b\" axes [1] keep %e : f32[n, 1]\n"
+     "  %y = map \"a / b\" %e, %t : f32[n, m]\n  %u = reduce \"a * b\" axes [1] keep %y : f32[n, 1]\n"
+     "  %v = map \"a - b * c\" %e, %u, %z : f32[n, m]\n  return y = %y, v = %v\n}\n",
+     {"n=37 m=45", "n=3 m=130"}},
+    {"graph t(x: f32[n, m]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[n, 1]\n"
+     "  %e = map \"exp(a - b / 40)\" %x, %s : f32[n, m]\n  %t = reduce \"a + b\" axes [1] keep %e : f32[n, 1]\n"
+     "  %y = map \"convert<f16>(a / b)\" %e, %t : f16[n, m]\n  return y = %y\n}\n",
+     {"n=37 m=45", "n=3 m=130"}},
+    {"graph t(x: f32[n, 70], z: f32[n, 30]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[n, 1]\n"
+     "  %e = map \"exp(a - b / 40)\" %x, %s : f32[n, 70]\n  %t = reduce \"a + b\" axes [1] keep %e : f32[n, 1]\n"
+     "  %l = slice start [0, 20] %e : f32[n, 50]\n  %d = map \"a / b\" %l, %t : f32[n, 50]\n"
+     "  %y = concat axis 1 %z, %d : f32[n, 80]\n  return y = %y\n}\n",
+     {"n=37", "n=3"}},
     /* rows of more than L1 that share weights of as much: the last map column block by column block, and what is left over */
     {"graph t(x: f32[n, m], g: f32[1, m], o: f32[1, m]) {\n  %s = reduce \"a + b\" axes [1] keep %x : f32[n, 1]\n"
      "  %d = map \"a - b / 40\" %x, %s : f32[n, m]\n  %q = map \"a * a\" %d : f32[n, m]\n"
