@@ -12,15 +12,14 @@ typedef struct NstRowsLeftOut {
     int first, last;
 } NstRowsLeftOut;
 
-/* How rows whose number is known at run time are dealt to tiles: `full` ones of as many rows as the schedule says, then the rest,
- * in one tile or in two halves. */
+/* How rows whose number is known at run time are dealt to tiles: `full` ones of as many rows as the schedule says, then the rest
+ * in one. */
 typedef struct NstDeal {
     NstDim full, n_tiles;
     NstDim rest, start; /* rows left and where they start */
-    NstDim half;        /* rows of the first tile of them, at most `most` */
-    int64_t most;
-    NstDim lo, hi; /* tiles of this thread; none: all */
-    bool asks;     /* the rest and tiles at borders are asked for each row */
+    int64_t most;       /* what the rest may be */
+    NstDim lo, hi;      /* tiles of this thread; none: all */
+    bool asks;          /* the rest and tiles at borders are asked for each row */
 } NstDeal;
 
 typedef struct NstTiler {
