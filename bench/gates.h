@@ -125,6 +125,10 @@ NstStatus nst_gate_program_make(NstCtx *ctx, NstGates *g, const char *text, NstG
 /* Runs the last bind on threads + 1 threads. [program borrowed] */
 NstBenchCase nst_gate_program_case(NstGateProgram *program, int threads_less_1, double work);
 
+/* Runs on one thread, again and again, the step of the last bind's runs that has the most operations, alone: between buffers of the
+ * plan, in the layout that these have. [program borrowed; ctx's arena] */
+NstStatus nst_gate_program_step_case(NstCtx *ctx, NstGateProgram *program, double work, NstBenchCase *run) NST_MUST_CHECK;
+
 /* Kernels of the run. */
 uint32_t nst_gate_program_kernels(const NstGateProgram *program);
 

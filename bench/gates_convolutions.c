@@ -1,7 +1,9 @@
 /* gates_convolutions.c: convolutions from window + contract: share of the peak, or of the copy bandwidth of their bytes.
  *
  * The graphs are NCHW as models are; a row's graph turns its input from and its output to channels-last by permutes, which
- * cost nothing where that is the layout the layout pass chooses.  The row "NCHW" has ports as they are. */
+ * cost nothing where that is the layout the layout pass chooses.  Where it pads the channels of buffers in between, which ports
+ * cannot have, the row's graph has ports as they are, and the step of its plan that does the operations is timed alone, between
+ * two such buffers (depthwise rows).  The row "NCHW" has ports as they are, and all steps. */
 #include "bench/bandwidth.h"
 #include "bench/gates.h"
 
@@ -92,7 +94,7 @@ static const char *text_of(NstCtx *ctx, const Convolution *v)
     bool volume = v->kind == VOLUME;
     long long s = v->size, c = v->kind == GROUPED ? GROUPS * v->c : v->c;
     const char *planes = volume ? nst_format(ctx->arena, "%lld, ", s) : "";
-    if (v->nchw)
+    if (v->nchw || v->kind == DEPTHWISE)
         return nst_format(ctx->arena, "graph convolution(x: f32[1, %lld, %s%lld, %lld]) {\n%s  return y = %%y\n}\n", c,
                           planes, s, s, body(ctx, v));
     return nst_format(ctx->arena,
@@ -163,6 +165,8 @@ static NstStatus begin(NstCtx *ctx, Convolution *v)
     NST_TRY(nst_gate_program_make(ctx, v->g, text_of(ctx, v), &v->program));
     NstBenchCase cases[1 + NST_COPY_CASES] = {nst_gate_program_case(v->program, 0, operations(v))};
     int n = 1;
+    if (v->kind == DEPTHWISE && !v->nchw)
+        NST_TRY(nst_gate_program_step_case(ctx, v->program, operations(v), &cases[0]));
     if (v->copy) {
         size_t in = v->program->on[0].run.inputs[0].bytes, out = v->program->on[0].run.outputs[0].bytes;
         v->bytes.bytes = (in + out) / 2 / 64 * 64;

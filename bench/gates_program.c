@@ -181,3 +181,21 @@ NstBenchCase nst_gate_program_case(NstGateProgram *program, int threads_less_1, 
     return (NstBenchCase){
         .name = program->plan->model_name, .run = run_program, .arg = &program->on[threads_less_1], .work = work};
 }
+
+NstStatus nst_gate_program_step_case(NstCtx *ctx, NstGateProgram *program, double work, NstBenchCase *run)
+{
+    uint32_t n = program->plan->steps.n, most = 0;
+    NstGateRun *step = nst_copy(ctx->arena, &program->on[0], sizeof *step);
+    step->run.error = step->error;
+    NstExecRun profiled = step->run;
+    profiled.step_ns = NST_NEW_ARRAY(ctx->arena, uint64_t, n);
+    profiled.step_operations = NST_NEW_ARRAY(ctx->arena, uint64_t, n);
+    NstStatus status = nst_exec_run(step->exec, &profiled);
+    NST_CHECK(ctx, status == NST_OK, status, "%s", step->error);
+    for (uint32_t k = 1; k < n; k++)
+        if (profiled.step_operations[k] > profiled.step_operations[most]) most = k;
+    step->run.only_step = most + 1;
+    *run = nst_gate_program_case(program, 0, work);
+    run->arg = step;
+    return NST_OK;
+}

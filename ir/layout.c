@@ -23,11 +23,11 @@ NstLayout nst_layout_row_major(NstArena *arena, NstDims *dims, NstDtype dtype, i
     int order[NST_MAX_RANK];
     NST_ASSERT(rank >= 0 && rank <= NST_MAX_RANK);
     for (int axis = 0; axis < rank; axis++) order[axis] = axis;
-    return nst_layout_permuted(arena, dims, dtype, rank, shape, order);
+    return nst_layout_permuted(arena, dims, dtype, rank, shape, order, 1);
 }
 
 NstLayout nst_layout_permuted(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape,
-                              const int *order)
+                              const int *order, int64_t multiple)
 {
     NstLayoutPart part[NST_MAX_RANK];
     NstDim extent[NST_MAX_RANK];
@@ -36,6 +36,10 @@ NstLayout nst_layout_permuted(NstArena *arena, NstDims *dims, NstDtype dtype, in
         NST_ASSERT(order[k] >= 0 && order[k] < rank);
         part[k] = (NstLayoutPart){.axis = (uint8_t)order[k], .divisor = 1};
         extent[k] = shape[order[k]];
+    }
+    if (rank > 0) {
+        NstDim *last = &extent[rank - 1];
+        *last = nst_dim_mul_const(dims, nst_dim_ceildiv(dims, *last, nst_dim_const(dims, multiple)), multiple);
     }
     return make_dense(arena, dims, dtype, (uint32_t)rank, part, extent);
 }

@@ -228,9 +228,9 @@ void nst_kernel_index_bounds(NstKernel *kernel, NstSym var, NstDim begin, NstDim
 
 /* Layouts. */
 NstLayout nst_layout_row_major(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape);
-/* order[k] = logical axis at physical position k, dense. */
+/* order[k] = logical axis at physical position k, dense but for the last one, which takes a multiple of so many elements. */
 NstLayout nst_layout_permuted(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape,
-                              const int *order);
+                              const int *order, int64_t multiple);
 /* As row major over the order, with axis `blocked` split by `block`: its inner part innermost; extents rounded up. */
 NstLayout nst_layout_blocked(NstArena *arena, NstDims *dims, NstDtype dtype, int rank, const NstDim *shape,
                              const int *order, int blocked, int64_t block);

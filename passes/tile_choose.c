@@ -29,6 +29,7 @@ typedef struct Choice {
     NstTileSchedule *s;
     uint32_t n_common;
     int64_t m, n, k; /* extents of rows, columns, reduction; TYPICAL where not constant */
+    int64_t pitch;   /* bytes from one row of columns to the next in the output: more than its columns where it is padded */
     bool m_fixed, n_fixed;
 } Choice;
 
@@ -398,8 +399,7 @@ static void choose_planes(Choice *c)
 {
     NstTileSchedule *s = c->s;
     PlaneVisit v = {c, -1};
-    int64_t bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
-    if (!s->sweep || !s->rows_outside || c->n * bytes % LINE_BYTES == 0 ||
+    if (!s->sweep || !s->rows_outside || c->pitch % LINE_BYTES == 0 ||
         PLANES * s->rows + PLANE_SPARE > c->module->target->vector_registers)
         return;
     nst_expr_visit(c->module->exprs, c->nest->state[0].step, visit_planes, &v);
@@ -414,11 +414,11 @@ enum { SETS_BYTES = 4096, LINES_A_SET = 6, MOST_PLACES = 1024 };
 
 /* True if the places of all other axes, a row of columns apart, crowd one column tile into few sets of L1 (1,024 channels at
  * 6 x 6: all 36 lines in one set, 63 GFLOP/s with the columns outside). */
-static bool columns_crowd_sets(const Choice *c, int64_t places, int64_t bytes)
+static bool columns_crowd_sets(const Choice *c, int64_t places)
 {
     int lines[SETS_BYTES / LINE_BYTES] = {0};
     for (int64_t k = 0; k < places && k < MOST_PLACES; k++) {
-        int64_t at = k * c->n * bytes % SETS_BYTES;
+        int64_t at = k * c->pitch % SETS_BYTES;
         if (++lines[at / LINE_BYTES] > LINES_A_SET) return true;
         if (at % LINE_BYTES && ++lines[(at / LINE_BYTES + 1) % (SETS_BYTES / LINE_BYTES)] > LINES_A_SET) return true;
     }
@@ -440,7 +440,7 @@ static void choose_column_order(Choice *c)
     for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
         if ((int)k != s->row_axis && (int)k != s->col_axis)
             places *= extent_or(c->module->dims, c->nest->axis[k].extent, TYPICAL_EXTENT, &fixed);
-    if (c->m <= COLUMN_ROWS && columns_crowd_sets(c, places, bytes)) return;
+    if (c->m <= COLUMN_ROWS && columns_crowd_sets(c, places)) return;
     for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
         if ((int)k != s->row_axis && (int)k != s->col_axis) s->inside |= 1u << k;
     limit_rows(c, COLUMN_ROWS);
@@ -490,6 +490,19 @@ static void choose_parallel(Choice *c)
     }
 }
 
+/* Bytes from one row of columns to the next in the first output. */
+static int64_t pitch_of(const Choice *c)
+{
+    NstDims *dims = c->module->dims;
+    const NstNestOut *out = &c->nest->out[0];
+    const NstBuffer *buffer = &nst_module_get(c->module, out->buffer)->buffer;
+    NstDim coef, rest, offset = nst_layout_offset(dims, &buffer->layout, out->index);
+    int64_t pitch = 0;
+    if (c->s->row_axis >= 0 && nst_dim_linear(dims, offset, c->nest->axis[c->s->row_axis].var, &coef, &rest))
+        (void)nst_dim_is_const(dims, coef, &pitch);
+    return (pitch > c->n ? pitch : c->n) * nst_dtype_info(buffer->dtype)->bytes;
+}
+
 static void measure(Choice *c)
 {
     NstDims *dims = c->module->dims;
@@ -501,6 +514,7 @@ static void measure(Choice *c)
     c->k = 1;
     for (uint32_t k = 0; k < nest->n_reduce; k++)
         c->k *= extent_or(dims, nest->reduce[k].extent, TYPICAL_EXTENT, &fixed);
+    c->pitch = pitch_of(c);
 }
 
 /* Below these a matrix product is no faster than vectors: it takes 16 cycles for 16 rows, 16 columns and 64 k whatever is used of them, and

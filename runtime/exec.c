@@ -149,8 +149,8 @@ static NstStatus run_steps(NstRunState *state, const NstExecRun *run)
 {
     static const int32_t never;
     const int32_t *cancel = run->cancel ? run->cancel : &never;
-    uint32_t n = state->exec->plan->steps.n;
-    for (uint32_t k = 0; k < n; k++) {
+    uint32_t n = state->exec->plan->steps.n, first = run->only_step ? run->only_step - 1 : 0;
+    for (uint32_t k = first; k < (run->only_step ? run->only_step : n); k++) {
         NST_CHECK(&state->ctx, __atomic_load_n(cancel, __ATOMIC_RELAXED) == 0, NST_E_CANCELLED,
                   "the run was cancelled before step %u of %u", k, n);
         int64_t start = run->step_ns ? nst_os_now_ns() : 0;

@@ -23,6 +23,7 @@ typedef struct NstExecRun {
     struct NstRunState *outer;
     uint64_t *step_ns;         /* one a step of the plan: time is added; NULL = not measured */
     uint64_t *step_operations; /* with it: NstPlanKernel.operations are added */
+    uint32_t only_step;        /* 1 + the one step to do, on what the last run left in the arena: to time it; 0 = all */
     char *error;               /* message of a failure */
     size_t error_bytes;
 } NstExecRun;

@@ -205,7 +205,7 @@ Test(text_loop, layouts_map_indices)
     NstLayout made = nst_layout_blocked(ctx.arena, dims, NST_F32, 3, b->shape, (const int[]){0, 1, 2}, 1, 16);
     cr_expect(nst_dim_same(made.elements, b->layout.elements));
     cr_expect_eq(made.n_parts, b->layout.n_parts);
-    made = nst_layout_permuted(ctx.arena, dims, NST_F32, 3, b->shape, order);
+    made = nst_layout_permuted(ctx.arena, dims, NST_F32, 3, b->shape, order, 1);
     cr_expect(nst_dim_same(made.parts[0].stride, kernel->buffers.at[1].layout.parts[0].stride));
     cr_expect_not(nst_layout_is_row_major(dims, &made, 3, b->shape));
 }
@@ -228,6 +228,21 @@ Test(text_loop, runs_of_an_axis_are_adjacent)
     cr_expect(nst_layout_adjacent(dims, &panels, at, x, 16));
     at[0] = nst_dim_add_const(dims, at[0], 4);
     cr_expect_not(nst_layout_adjacent(dims, &panels, at, x, 16), "no multiple starts a panel");
+}
+
+Test(text_loop, a_padded_layout_counts_its_padding)
+{
+    NstDims *dims = nst_dims_new(ctx.arena);
+    NstDim shape[] = {nst_dim_const(dims, 5), nst_dim_const(dims, 9), nst_dim_const(dims, 4)};
+    const int order[] = {0, 2, 1};
+    NstLayout made = nst_layout_permuted(ctx.arena, dims, NST_F32, 3, shape, order, 8);
+    const int64_t stride[] = {4 * 16, 16, 1};
+    for (int k = 0; k < 3; k++)
+        cr_expect(nst_dim_same(made.parts[k].stride, nst_dim_const(dims, stride[k])), "part %d", k);
+    cr_expect(nst_dim_same(made.elements, nst_dim_const(dims, 5 * 4 * 16)));
+    const int same[] = {0, 1, 2};
+    made = nst_layout_permuted(ctx.arena, dims, NST_F32, 3, shape, same, 8);
+    cr_expect_not(nst_layout_is_row_major(dims, &made, 3, shape));
 }
 
 Test(text_loop, the_hash_is_xxh3)
