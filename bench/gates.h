@@ -127,7 +127,8 @@ NstBenchCase nst_gate_program_case(NstGateProgram *program, int threads_less_1, 
 
 /* Runs on one thread, again and again, the step of the last bind's runs that has the most operations, alone: between buffers of the
  * plan, in the layout that these have. [program borrowed; ctx's arena] */
-NstStatus nst_gate_program_step_case(NstCtx *ctx, NstGateProgram *program, double work, NstBenchCase *run) NST_MUST_CHECK;
+NstStatus nst_gate_program_step_case(NstCtx *ctx, NstGateProgram *program, double work,
+                                     NstBenchCase *run) NST_MUST_CHECK;
 
 /* Kernels of the run. */
 uint32_t nst_gate_program_kernels(const NstGateProgram *program);

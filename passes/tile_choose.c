@@ -29,7 +29,8 @@ typedef struct Choice {
     NstTileSchedule *s;
     uint32_t n_common;
     int64_t m, n, k; /* extents of rows, columns, reduction; TYPICAL where not constant */
-    int64_t pitch;   /* bytes from one row of columns to the next in the output: more than its columns where it is padded */
+    int64_t
+        pitch; /* bytes from one row of columns to the next in the output: more than its columns where it is padded */
     bool m_fixed, n_fixed;
 } Choice;
 

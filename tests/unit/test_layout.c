@@ -53,6 +53,26 @@ static const char grouped[] =
     "  %y = reshape %c : f32[1, 24, 9, 9]\n"
     "  return y = %y\n}\n";
 
+/* 30 channels, padded to 32 by all targets; the results of a window, of a pool and of both beside each other; the latter's 60 to 64. */
+static const char padded[] =
+    "graph padded(x: f32[1, 30, 8, 7]) {\n"
+    "  %w1 = const f32[30, 3, 3] seed 1\n  %w2 = const f32[9, 60] seed 2\n"
+    "  %v1 = window [axis 2 size 3 stride 1 dilation 1 pad 1, 1; axis 3 size 3 stride 1 dilation 1 pad 1, 1] %x\n"
+    "  %c1 = contract \"ncyxuv,cuv->ncyx\" %v1, %w1\n"
+    "  %vp = window [axis 2 size 3 stride 1 dilation 1 pad 1, 1; axis 3 size 3 stride 1 dilation 1 pad 1, 1] %c1\n"
+    "  %p = reduce \"max(a, b)\" axes [4, 5] skip_padding %vp\n"
+    "  %m = map \"exp(a) / (1 + b)\" %p, %c1\n  %s = reduce \"a + b\" axes [1, 2, 3] keep %m\n"
+    "  %both = concat axis 1 %p, %m\n"
+    "  %c2 = contract \"ncyx,fc->nfyx\" %both, %w2\n  return c = %c2, s = %s\n}\n";
+
+static const char whole_groups[] =
+    "graph whole(last: f32[1, 9, 9, 32]) {\n"
+    "  %x = permute [0, 3, 1, 2] %last\n  %g = reshape %x : f32[1, 8, 4, 9, 9]\n"
+    "  %w = const f32[8, 4, 4, 3, 3] seed 1\n"
+    "  %v = window [axis 3 size 3 stride 1 dilation 1 pad 1, 1; axis 4 size 3 stride 1 dilation 1 pad 1, 1] %g\n"
+    "  %c = contract \"ngcyxuv,gfcuv->ngfyx\" %v, %w\n"
+    "  %y = reshape %c : f32[1, 32, 9, 9]\n  %out = permute [0, 2, 3, 1] %y\n  return y = %out\n}\n";
+
 static ModuleRun check(const char *text, NstTargetLevel level)
 {
     NstTarget target = support_target(level);
@@ -115,4 +135,36 @@ Test(layout, a_pixel_spread_over_several_keeps_channels_last)
                                  "  %out = permute [0, 2, 3, 1] %y\n  return out = %out\n}\n";
     ModuleRun run = check(spread, NST_TARGET_AVX2);
     cr_expect_eq(run.n_kernels, 1, "%u kernels", run.n_kernels);
+}
+
+static void check_on_levels(const char *text, const char *what)
+{
+    static const NstTargetLevel level[] = {NST_TARGET_BASELINE, NST_TARGET_AVX2, NST_TARGET_AVX512};
+    NstTarget host;
+    nst_target_host(&host);
+    for (size_t k = 0; k < sizeof level / sizeof *level && level[k] <= host.level; k++) {
+        NstTarget target = support_target(level[k]);
+        ModuleCase test = {.text = text, .seed = 5};
+        support_same_on_threads(&ctx, &test, &target, what);
+        test.unchecked = true;
+        support_same_on_threads(&ctx, &test, &target, what);
+    }
+}
+
+Test(layout, padding_of_channels_is_neither_read_nor_counted)
+{
+    check_on_levels(padded, "padded");
+    ModuleRun run = check(padded, NST_TARGET_AVX512);
+    uint32_t n = 0;
+    for (uint32_t k = 1; k < run.module->buffers.n; k++) {
+        const NstBuffer *buffer = &run.module->buffers.at[k].buffer;
+        int64_t elements = 0;
+        if (nst_dim_is_const(run.module->dims, buffer->layout.elements, &elements)) n += elements == 8 * 7 * 32;
+    }
+    cr_assert_geq(n, 2, "%u padded buffers", n);
+}
+
+Test(layout, whole_vectors_are_loaded_where_groups_fill_them)
+{
+    check_on_levels(whole_groups, "whole groups");
 }
