@@ -126,6 +126,12 @@ typedef struct NstMemo {
     NstLanes value;
 } NstMemo;
 
+/* A piece of scratch, and the last statement of its block that touches what lies there. */
+typedef struct NstScratchPiece {
+    NstDim at, bytes;
+    uint32_t last;
+} NstScratchPiece;
+
 typedef struct NstEmit {
     NstCtx *ctx;
     NstArena *arena;
@@ -178,6 +184,7 @@ typedef struct NstEmit {
     uint32_t statement;
     uint32_t n_emitted;     /* statements so far */
     NstDim top[2], most[2]; /* bytes in use and their maximum: scratch, shared */
+    NST_VEC(NstScratchPiece) pieces; /* of the blocks around this point */
 } NstEmit;
 
 /* --- emit.c ---------------------------------------------------------------------------------------------------- */
@@ -311,7 +318,12 @@ void nst_emit_return_if(NstEmit *e, LLVMValueRef status);
 void nst_emit_poll_cancel(NstEmit *e);
 void nst_emit_declare_fail(NstEmit *e);
 
-/* --- emit_loop.c, emit_branch.c: statements -------------------------------------------------------------------------------- */
+/* --- emit_alloc.c: where local buffers lie --------------------------------------------------------------------------------- */
+
+/* Statement `at` of the block, an alloc; the block's pieces of scratch are those from first_piece on. */
+void nst_emit_alloc(NstEmit *e, const NstBlock *block, uint32_t at, uint32_t first_piece);
+
+/* --- emit_loop.c, emit_stmt.c: statements -------------------------------------------------------------------------------- */
 
 void nst_emit_block(NstEmit *e, const NstBlock *block);
 void nst_emit_for(NstEmit *e, const NstStmt *stmt);

@@ -153,48 +153,6 @@ static void emit_store(NstEmit *e, const NstStmt *stmt)
     }
 }
 
-/* Bytes a SCRATCH or SHARED buffer takes, rounded up to lines; over params alone. */
-static NstDim storage_of(NstEmit *e, NstBuf buffer)
-{
-    const NstBuffer *info = nst_kernel_buffer(e->kernel, buffer);
-    NstDim elements = nst_emit_replace(e, e->layout[buffer.i].elements);
-    NstDim bytes = nst_dim_mul_const(e->dims, elements, nst_dtype_info(info->dtype)->bytes);
-    for (uint32_t k = 1; k <= nst_dims_sym_count(e->dims); k++) {
-        NstSym sym = {k};
-        if (nst_emit_binding(e, sym)->scope == 0 || !nst_dim_uses(e->dims, bytes, sym)) continue;
-        int64_t lo, hi;
-        nst_dim_bounds(e->dims, bytes, &lo, &hi);
-        if (hi == INT64_MAX) {
-            nst_emit_fail(e, NST_E_UNSUPPORTED, "size of buffer '%s' of kernel '%s' depends on loop variable '%s'",
-                          info->name, e->kernel->name, nst_dims_sym(e->dims, sym)->name);
-            hi = 0;
-        }
-        bytes = nst_dim_const(e->dims, hi);
-    }
-    return nst_dim_mul_const(e->dims, nst_dim_ceildiv(e->dims, bytes, nst_dim_const(e->dims, 64)), 64);
-}
-
-static void emit_alloc(NstEmit *e, const NstStmt *stmt)
-{
-    NstBuf buffer = stmt->u.alloc.buffer;
-    const NstBuffer *info = nst_kernel_buffer(e->kernel, buffer);
-    if (info->space == NST_SPACE_REG) {
-        nst_emit_tile_open(e, buffer);
-        return;
-    }
-    if (info->space == NST_SPACE_MATRIX) return; /* numbered ahead */
-    if (e->lane.n > 1) {
-        nst_emit_fail(e, NST_E_UNSUPPORTED, "buffer '%s' of kernel '%s': memory private to lanes of a vector loop",
-                      info->name, e->kernel->name);
-        return;
-    }
-    int kind = info->space == NST_SPACE_SHARED;
-    e->memory_at[buffer.i] = e->top[kind];
-    e->top[kind] = nst_dim_add(e->dims, e->top[kind], storage_of(e, buffer));
-    e->most[kind] = nst_dim_max(e->dims, e->most[kind], e->top[kind]);
-    nst_emit_forget_buffer(e, buffer);
-}
-
 static void emit_barrier(NstEmit *e)
 {
     nst_emit_streams_end(e);
@@ -207,8 +165,10 @@ static void emit_barrier(NstEmit *e)
 /* Statements one kernel may grow to by unrolling: a hundred times the largest tile, some seconds of LLVM. */
 #define MAX_EMITTED 65536
 
-static void emit_stmt(NstEmit *e, const NstStmt *stmt)
+/* Statement `at` of a block, whose pieces of scratch begin at first_piece. */
+static void emit_stmt(NstEmit *e, const NstBlock *block, uint32_t at, uint32_t first_piece)
 {
+    const NstStmt *stmt = block->at[at];
     if (++e->n_emitted > MAX_EMITTED) {
         nst_emit_fail(e, NST_E_LIMIT, "kernel '%s' unrolls to more than %d statements", e->kernel->name, MAX_EMITTED);
         return;
@@ -222,7 +182,7 @@ static void emit_stmt(NstEmit *e, const NstStmt *stmt)
     case NST_STMT_IF: nst_emit_if(e, stmt); break;
     case NST_STMT_LET: e->let[stmt->u.let.id] = nst_emit_expr(e, stmt->u.let.value); break;
     case NST_STMT_INDEX: emit_index(e, stmt); break;
-    case NST_STMT_ALLOC: emit_alloc(e, stmt); break;
+    case NST_STMT_ALLOC: nst_emit_alloc(e, block, at, first_piece); break;
     case NST_STMT_STORE: emit_store(e, stmt); break;
     case NST_STMT_PREFETCH: nst_emit_prefetch(e, stmt); break;
     case NST_STMT_CALL: nst_emit_call(e, stmt); break;
@@ -276,6 +236,7 @@ static void close_buffers(NstEmit *e, const NstBlock *block)
 void nst_emit_block(NstEmit *e, const NstBlock *block)
 {
     NstDim scratch = e->top[0], shared = e->top[1];
+    uint32_t first_piece = e->pieces.n;
     bool guards = e->has_parallel && !e->in_parallel && !e->alone;
     for (uint32_t k = 0; k < block->n && !e->dead && e->status == NST_OK;) {
         uint32_t run = 0;
@@ -285,10 +246,11 @@ void nst_emit_block(NstEmit *e, const NstBlock *block)
             emit_alone(e, &alone);
             k += run;
         } else {
-            emit_stmt(e, block->at[k++]);
+            emit_stmt(e, block, k++, first_piece);
         }
     }
     close_buffers(e, block);
     e->top[0] = scratch;
     e->top[1] = shared;
+    e->pieces.n = first_piece;
 }

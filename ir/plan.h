@@ -40,6 +40,12 @@ typedef struct NstPlanConst {
     bool packed;      /* made by a prepack kernel */
 } NstPlanConst;
 
+/* Units of NstPlanKernel.work a ns. */
+enum { NST_WORK_A_NS = 64 };
+/* Work in ns from which on a second thread pays: with 2 us instead of 10 runs on two threads take 0.58 (embedding), 0.78 (ocr-cls)
+ * of one's time instead of 0.68, 0.88; with 1 us the same (Zen 4, 2026-11). */
+enum { NST_NS_FOR_TWO = 2000 };
+
 typedef struct NstPlanKernel {
     const char *name;
     const char *origin;    /* ONNX nodes, for errors and profiles */
@@ -49,7 +55,7 @@ typedef struct NstPlanKernel {
     NstDim shared_bytes;
     uint32_t n_args, n_params;
     bool parallel;      /* has a parallel loop: worth all threads */
-    NstDim work;        /* estimated time on one core, in 1/64 ns: decides the number of threads; none = all */
+    NstDim work;        /* estimated time on one core, in 1 / NST_WORK_A_NS ns: decides the number of threads; none = all */
     NstDim operations;  /* of its contractions: 2 a multiply-add; none = not known before the run */
     uint32_t n_origins; /* origin[k]: text for NstErrorSlot.origin == k; message likewise for asserts */
     const char *const *origin_text;

@@ -29,17 +29,10 @@ static bool is_read_as_size(const NstModule *module, NstBuf buffer)
     return false;
 }
 
-static bool is_local(const NstGroup *group, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < group->locals.n; k++)
-        if (group->locals.at[k].i == buffer.i) return true;
-    return false;
-}
-
 static void add_all(NstModule *module, const NstGroup *group, const NstBufList *from, NstBufList *to)
 {
     for (uint32_t k = 0; k < from->n; k++)
-        if (!is_local(group, from->at[k])) nst_vec_push(module->arena, to, from->at[k]);
+        if (!nst_group_is_local(group, from->at[k])) nst_vec_push(module->arena, to, from->at[k]);
 }
 
 /* What a group reads and writes outside of itself; false if it may fail, carries state or is a step. */

@@ -15,10 +15,12 @@ void nst_flat_buffer(NstWriter *w, NstBuf module_buffer)
     nst_writer_entry(w, module_buffer)->flattened = true;
 }
 
-void nst_flat_buffers(NstWriter *w)
+void nst_flat_touched(NstWriter *w, const NstNest *nest)
 {
-    w->flat = true;
-    for (uint32_t k = 0; k < w->tables->touched.n; k++) nst_flat_buffer(w, w->tables->touched.at[k]);
+    NstBufList list = {0};
+    nst_nest_reads(w->module, nest, &list);
+    nst_nest_writes(w->module, nest, &list);
+    for (uint32_t b = 0; b < list.n; b++) nst_flat_buffer(w, list.at[b]);
 }
 
 typedef struct Flattener {

@@ -15,8 +15,8 @@ void nst_nest_split_divided(NstModule *module, NstNest *nest, uint32_t first);
 
 /* Makes a buffer of the kernel under construction one row of elements: nests in either form can then touch it. */
 void nst_flat_buffer(NstWriter *w, NstBuf module_buffer);
-/* The same for all of them; nests are written in flat form from now on. */
-void nst_flat_buffers(NstWriter *w);
+/* The same for all that a nest touches; before anything is written that touches it. */
+void nst_flat_touched(NstWriter *w, const NstNest *nest);
 /* A copy of the nest in flat form for that writer: the first n_common axes stay; the others are split, ordered (maps only)
  * and merged. */
 NstNest *nst_flat_nest(NstWriter *w, const NstNest *nest, uint32_t n_common);

@@ -254,13 +254,6 @@ static void make_local(NstFuser *f, NstGroup *group, const NstNest *writer, cons
     nst_vec_push(f->arena, &group->locals, l.fresh);
 }
 
-static bool is_local(const NstGroup *group, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < group->locals.n; k++)
-        if (group->locals.at[k].i == buffer.i) return true;
-    return false;
-}
-
 /* Buffers written and read in group `at` alone become locals. */
 static void find_locals(NstFuser *f, uint32_t at)
 {
@@ -272,7 +265,7 @@ static void find_locals(NstFuser *f, uint32_t at)
             const NstNest *nest = group->items.at[k].nest;
             for (uint32_t o = 0; o < nest->n_outs && !again; o++) {
                 const NstNestOut *out = &nest->out[o];
-                if (is_local(group, out->buffer) || !only_read_by(f, out->buffer, at, at)) continue;
+                if (nst_group_is_local(group, out->buffer) || !only_read_by(f, out->buffer, at, at)) continue;
                 make_local(f, group, nest, out);
                 again = true;
             }
@@ -319,7 +312,7 @@ static bool of_constants(const NstFuser *f, uint32_t at)
     const NstFuseGroup *item = &f->groups.at[at];
     if (f->within) return false;
     for (uint32_t k = 0; k < item->reads.n; k++)
-        if (!is_local(item->group, item->reads.at[k]) && !is_constant(f, item->reads.at[k])) return false;
+        if (!nst_group_is_local(item->group, item->reads.at[k]) && !is_constant(f, item->reads.at[k])) return false;
     return item->reads.n > 0;
 }
 

@@ -74,6 +74,31 @@ bool nst_is_sibling_group(const NstGroup *group)
     return true;
 }
 
+bool nst_group_is_local(const NstGroup *group, NstBuf buffer)
+{
+    for (uint32_t k = 0; k < group->locals.n; k++)
+        if (group->locals.at[k].i == buffer.i) return true;
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (group->items.at[k].group && nst_group_is_local(group->items.at[k].group, buffer)) return true;
+    return false;
+}
+
+void nst_sequence_each(NstModule *module, NstGroup *sequence, void (*pass)(NstModule *module))
+{
+    const NstModule outer = *module;
+    memset(&module->groups, 0, sizeof module->groups);
+    for (uint32_t k = 0; k < sequence->items.n; k++)
+        nst_vec_push(module->arena, &module->groups, sequence->items.at[k].group);
+    pass(module);
+    sequence->items.n = 0;
+    for (uint32_t k = 0; k < module->groups.n; k++)
+        nst_vec_push(module->arena, &sequence->items, ((NstGroupItem){.group = module->groups.at[k]}));
+    for (uint32_t b = outer.buffers.n; b < module->buffers.n; b++)
+        if (module->buffers.at[b].role == NST_ROLE_TEMP)
+            nst_vec_push(module->arena, &sequence->locals, ((NstBuf){b}));
+    module->groups = outer.groups;
+}
+
 /* --- symbols ------------------------------------------------------------------------------------------------- */
 
 static bool buffers_use(NstModule *module, const NstBufList *list, NstSym sym)

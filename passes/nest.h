@@ -93,6 +93,8 @@ struct NstGroup {
     uint32_t n_axes; /* common outer axes: the first n_axes axes of every member have these extents, in this order */
     NstAxis *axis;
     bool serial; /* the common axes run in order and carry state through buffers (time loop): never parallel */
+    bool sequence; /* no common axes; the items are whole groups that one thread does in order (small.c): a local lives from the first
+                    * that touches it to the last */
     NST_VEC(NstGroupItem) items;
     NST_VEC(NstBuf)
     locals; /* module buffers that live within one iteration of the common axes: no arena memory;
@@ -180,6 +182,10 @@ NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no co
 bool nst_is_sibling_group(const NstGroup *group);
 /* True if a nest of the group, or the shape of a buffer it touches, has the symbol. */
 bool nst_group_uses_sym(NstModule *module, const NstGroup *group, NstSym sym);
+/* True if the buffer lives within the group, or one inside of it. */
+bool nst_group_is_local(const NstGroup *group, NstBuf buffer);
+/* Does to the members of a sequence what `pass` does to the groups of a module; what it puts between them becomes members too. */
+void nst_sequence_each(NstModule *module, NstGroup *sequence, void (*pass)(NstModule *module));
 /* Puts a group before the one at position `at`. */
 void nst_module_insert_group(NstModule *module, NstGroup *group, uint32_t at);
 

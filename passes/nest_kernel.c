@@ -15,10 +15,11 @@ static void write_group(NstWriter *w, NstBlock *block, const NstGroup *group, co
         common[n_outer + k] = group->axis[k];
         block = nst_writer_axis_loop(w, block, group->axis[k], NST_FOR_SERIAL);
     }
-    for (uint32_t k = 0; k < group->locals.n; k++)
+    for (uint32_t k = 0; k < group->locals.n && !group->sequence; k++)
         nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, nst_writer_buffer(w, group->locals.at[k])));
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstGroupItem *item = &group->items.at[k];
+        if (group->sequence) nst_writer_open_locals(w, block, group, k);
         if (item->group) {
             write_group(w, block, item->group, common, n);
             continue;
@@ -29,13 +30,18 @@ static void write_group(NstWriter *w, NstBlock *block, const NstGroup *group, co
     }
 }
 
+void nst_writer_plain_group(NstWriter *w, NstBlock *block, const NstGroup *group)
+{
+    write_group(w, block, group, NULL, 0);
+}
+
 NstStatus nst_group_to_kernel(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
                               NstBuf **arg_buffer)
 {
     (void)ctx;
     NstWriter w;
     nst_writer_init(&w, module, group);
-    write_group(&w, &w.kernel->body, group, NULL, 0);
+    nst_writer_plain_group(&w, &w.kernel->body, group);
     nst_writer_finish(&w, kernel, arg_buffer);
     return NST_OK;
 }

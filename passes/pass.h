@@ -67,6 +67,9 @@ NstStatus nst_pass_layout(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Small products that read the same operand become one kernel (fuse_siblings.c). */
 NstStatus nst_pass_siblings(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
+/* Groups so short that a step of their own is dear become one kernel (small.c). */
+NstStatus nst_pass_small(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
+
 /* A group's kernel: ARG k + 1 is module buffer arg[k], parameter k is size[k].  A group that is a step has none. */
 typedef struct NstScheduled {
     NstKernel *kernel;

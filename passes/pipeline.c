@@ -40,6 +40,7 @@ NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOption
     if (nst_pass_on(options, NST_PASS_AHEAD)) nst_pass_ahead(module);
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
     if (nst_pass_on(options, NST_PASS_SIBLINGS)) NST_TRY(nst_pass_siblings(ctx, module));
+    if (nst_pass_on(options, NST_PASS_SMALL)) NST_TRY(nst_pass_small(ctx, module));
     return NST_OK;
 }
 

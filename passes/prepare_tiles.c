@@ -99,6 +99,10 @@ void nst_prepare_tiles(NstModule *module)
 {
     for (uint32_t k = 0; k < module->groups.n; k++) {
         NstGroup *group = module->groups.at[k];
+        if (group->sequence) {
+            nst_sequence_each(module, group, nst_prepare_tiles);
+            continue;
+        }
         if (nst_is_sibling_group(group)) {
             prepare_siblings(module, &k);
             continue;

@@ -341,13 +341,6 @@ typedef struct Copies {
     NstSym which;
 } Copies;
 
-static bool is_local(const NstGroup *group, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < group->locals.n; k++)
-        if (group->locals.at[k].i == buffer.i) return true;
-    return false;
-}
-
 static NstDim copy_address(const Copies *c, NstBuf buffer, NstDim address)
 {
     NstDims *dims = c->w->module->dims;
@@ -361,7 +354,7 @@ static NstExpr copy_load(void *arg, NstExprs *exprs, NstExpr e)
 {
     const Copies *c = arg;
     const NstExprNode node = *nst_expr(exprs, e);
-    if (node.op != NST_OP_LOAD || !is_local(c->group, (NstBuf){node.ref})) return (NstExpr){0};
+    if (node.op != NST_OP_LOAD || !nst_group_is_local(c->group, (NstBuf){node.ref})) return (NstExpr){0};
     NstDim address = copy_address(c, (NstBuf){node.ref}, node.index[0]);
     return nst_expr_load(exprs, node.type, (NstBuf){node.ref}, &address, 1);
 }
@@ -377,7 +370,7 @@ static void separate_locals(NstWriter *w, NstNest *flat, const NstJam *jam)
         flat->state[k].step = nst_expr_rewrite(exprs, flat->state[k].step, copy_load, &c);
     for (uint32_t k = 0; k < flat->n_outs; k++) {
         flat->out[k].value = nst_expr_rewrite(exprs, flat->out[k].value, copy_load, &c);
-        if (is_local(jam->group, flat->out[k].buffer))
+        if (nst_group_is_local(jam->group, flat->out[k].buffer))
             flat->out[k].index[0] = copy_address(&c, flat->out[k].buffer, flat->out[k].index[0]);
     }
 }
@@ -675,22 +668,20 @@ static void stream_outputs(NstWriter *w)
     }
 }
 
-NstStatus nst_schedule_rows(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
-                            NstBuf **arg_buffer)
+void nst_flatten_rows(NstWriter *w, const NstGroup *group)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) nst_flat_touched(w, group->items.at[k].nest);
+}
+
+NstStatus nst_write_rows(NstCtx *ctx, NstWriter *w, const NstGroup *group, const NstGroup *fused)
 {
     NST_CHECK(ctx, nst_is_row_group(group), NST_E_UNSUPPORTED, "group '%s' is no row group", group->name);
-    NstWriter w;
-    NstGroup in_place = nst_rows_in_place(module, group);
-    nst_writer_init(&w, module, &in_place);
-    nst_flat_buffers(&w);
-    if (group->n_axes) {
-        NST_TRY(write_common(ctx, &w, &in_place, group));
-        nst_writer_finish(&w, kernel, arg_buffer);
-        return NST_OK;
-    }
-    for (uint32_t k = 0; k < group->items.n; k++)
-        NST_TRY(nst_write_row_nest(ctx, &w, &w.kernel->body, group->items.at[k].nest, 0, true));
-    stream_outputs(&w);
-    nst_writer_finish(&w, kernel, arg_buffer);
+    nst_flatten_rows(w, group);
+    w->flat = true;
+    if (group->n_axes) NST_TRY(write_common(ctx, w, group, fused));
+    for (uint32_t k = 0; k < group->items.n && !group->n_axes; k++)
+        NST_TRY(nst_write_row_nest(ctx, w, &w->kernel->body, group->items.at[k].nest, 0, true));
+    if (!group->n_axes && !w->alone) stream_outputs(w);
+    w->flat = false;
     return NST_OK;
 }

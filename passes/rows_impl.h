@@ -70,9 +70,6 @@ void nst_rows_run_stages(Rows *r, NstBlock *block, NstDim begin, NstDim end);
 /* The store of the piece at hand for one vector. */
 void nst_rows_stage_point(Rows *r, NstBlock *block);
 
-/* The group with each local that a member replaces by an output, element by element, lying in that output. */
-NstGroup nst_rows_in_place(NstModule *module, const NstGroup *group);
-
 /* Gives a reduction whose order does not matter (a maximum, a sum of integers) the order in which its elements lie in memory. */
 void nst_rows_free_order(NstModule *module, NstNest *flat);
 

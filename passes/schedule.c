@@ -1,34 +1,71 @@
 /* schedule.c: gives each group of a module its kernel: picks the kind of schedule by the group's form.
  *
- * Register tiles where nst_prepare_tiles chose them (several of them for siblings), strips for groups with contractions, rows for maps and other reductions,
- * plain loops for what runs in order. */
+ * Register tiles where nst_prepare_tiles chose them (several of them for siblings), strips for groups with contractions, rows for maps
+ * and other reductions, plain loops for what runs in order; a sequence is its members by theirs. */
 #include "passes/canon.h"
 #include "passes/pass.h"
 #include "passes/rows.h"
 #include "passes/serial.h"
 #include "passes/strip.h"
 
-static NstStatus schedule_tile(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
+static NstStatus write_tile(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
-    NstWriter w;
-    nst_writer_init(&w, module, group);
+    NstBlock *block = &w->kernel->body;
     const NstNest *nest = group->items.at[0].nest;
-    if (group->tile->matrix)
-        NST_TRY(nst_tile_matrices(ctx, &w, &w.kernel->body, nest, group->tile));
-    else
-        NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, nest, 0, group->tile));
-    nst_writer_finish(&w, &result->kernel, &result->arg);
-    return NST_OK;
+    if (group->tile->matrix) return nst_tile_matrices(ctx, w, block, nest, group->tile);
+    return nst_tile_nest(ctx, w, block, nest, 0, group->tile);
 }
 
 /* Products side by side: each tiled, with no barrier between them. */
-static NstStatus schedule_siblings(NstCtx *ctx, NstModule *module, const NstGroup *group, NstScheduled *result)
+static NstStatus write_siblings(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
-    NstWriter w;
-    nst_writer_init(&w, module, group);
     for (uint32_t k = 0; k < group->items.n; k++)
-        NST_TRY(nst_tile_nest(ctx, &w, &w.kernel->body, group->items.at[k].nest, 0, group->items.at[k].tile));
-    nst_writer_finish(&w, &result->kernel, &result->arg);
+        NST_TRY(nst_tile_nest(ctx, w, &w->kernel->body, group->items.at[k].nest, 0, group->items.at[k].tile));
+    return NST_OK;
+}
+
+/* What a group's form asks for. */
+typedef enum Form { FORM_TILE, FORM_SIBLINGS, FORM_STRIP, FORM_SERIAL, FORM_ROWS, FORM_SEQUENCE, FORM_PLAIN } Form;
+
+static Form form_of(NstModule *module, const NstGroup *group)
+{
+    if (group->tile) return FORM_TILE;
+    if (group->sequence) return FORM_SEQUENCE;
+    if (nst_is_sibling_group(group)) return FORM_SIBLINGS;
+    if (nst_is_strip_group(module, group)) return FORM_STRIP;
+    if (nst_is_serial_group(group)) return FORM_SERIAL;
+    return nst_is_row_group(group) ? FORM_ROWS : FORM_PLAIN;
+}
+
+static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group);
+
+/* Groups one after the other.  What one of them needs flat is flat for all. */
+static NstStatus write_sequence(NstCtx *ctx, NstWriter *w, const NstGroup *group)
+{
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstGroup *member = group->items.at[k].group;
+        Form form = form_of(w->module, member);
+        if (form == FORM_SERIAL) nst_flatten_serial(w, member);
+        if (form == FORM_ROWS) nst_flatten_rows(w, member);
+    }
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        nst_writer_open_locals(w, &w->kernel->body, group, k);
+        NST_TRY(write_group(ctx, w, group->items.at[k].group));
+    }
+    return NST_OK;
+}
+
+static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group)
+{
+    switch (form_of(w->module, group)) {
+    case FORM_TILE: return write_tile(ctx, w, group);
+    case FORM_SIBLINGS: return write_siblings(ctx, w, group);
+    case FORM_STRIP: return nst_write_strip(ctx, w, group);
+    case FORM_SERIAL: return nst_write_serial(ctx, w, group);
+    case FORM_ROWS: return nst_write_rows(ctx, w, group);
+    case FORM_SEQUENCE: return write_sequence(ctx, w, group);
+    case FORM_PLAIN: nst_writer_plain_group(w, &w->kernel->body, group); break;
+    }
     return NST_OK;
 }
 
@@ -57,18 +94,13 @@ static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *
                                 bool once, NstScheduled *result)
 {
     bool on = nst_pass_on(options, NST_PASS_SCHEDULE) && !(once && is_short(module, group));
-    if (on && group->tile)
-        NST_TRY(schedule_tile(ctx, module, group, result));
-    else if (on && nst_is_sibling_group(group))
-        NST_TRY(schedule_siblings(ctx, module, group, result));
-    else if (on && nst_is_strip_group(module, group))
-        NST_TRY(nst_schedule_strip(ctx, module, group, &result->kernel, &result->arg));
-    else if (on && nst_is_serial_group(group))
-        NST_TRY(nst_schedule_serial(ctx, module, group, &result->kernel, &result->arg));
-    else if (on && nst_is_row_group(group))
-        NST_TRY(nst_schedule_rows(ctx, module, group, &result->kernel, &result->arg));
+    NstWriter w;
+    nst_writer_init(&w, module, group);
+    if (on)
+        NST_TRY(write_group(ctx, &w, group));
     else
-        NST_TRY(nst_group_to_kernel(ctx, module, group, &result->kernel, &result->arg));
+        nst_writer_plain_group(&w, &w.kernel->body, group);
+    nst_writer_finish(&w, &result->kernel, &result->arg);
     NST_TRY(nst_optimise_kernel(ctx, result->kernel, options));
     result->n_args = result->kernel->n_args;
     result->group = group;

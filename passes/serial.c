@@ -64,6 +64,7 @@ void nst_prepare_serial(NstModule *module)
 {
     for (uint32_t k = 0; k < module->groups.n; k++) {
         NstGroup *group = module->groups.at[k];
+        if (group->sequence) nst_sequence_each(module, group, nst_prepare_serial);
         for (uint32_t i = 0; nst_is_serial_group(group) && i < group->items.n; i++)
             prepare_item(module, &group->items.at[i]);
     }
@@ -80,39 +81,32 @@ static void make_shared(NstWriter *w, const NstGroup *group, NstBlock *block)
 }
 
 /* What is written by rows has flat buffers; the tiles that share them find their places in those. */
-static void flatten_rows(NstWriter *w, const NstGroup *group)
+void nst_flatten_serial(NstWriter *w, const NstGroup *group)
 {
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        NstBufList list = {0};
-        if (group->items.at[k].tile) continue;
-        nst_nest_reads(w->module, group->items.at[k].nest, &list);
-        nst_nest_writes(w->module, group->items.at[k].nest, &list);
-        for (uint32_t b = 0; b < list.n; b++) nst_flat_buffer(w, list.at[b]);
-    }
+    for (uint32_t k = 0; k < group->items.n; k++)
+        if (!group->items.at[k].tile) nst_flat_touched(w, group->items.at[k].nest);
 }
 
-NstStatus nst_schedule_serial(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
-                              NstBuf **arg_buffer)
+NstStatus nst_write_serial(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
     NST_CHECK(ctx, nst_is_serial_group(group), NST_E_UNSUPPORTED, "group '%s' is no serial group", group->name);
-    NstWriter w;
-    nst_writer_init(&w, module, group);
-    flatten_rows(&w, group);
-    make_shared(&w, group, &w.kernel->body);
-    NstBlock *block = nst_writer_axis_loop(&w, &w.kernel->body, group->axis[0], NST_FOR_SERIAL);
+    NstModule *module = w->module;
+    nst_flatten_serial(w, group);
+    make_shared(w, group, &w->kernel->body);
+    NstBlock *block = nst_writer_axis_loop(w, &w->kernel->body, group->axis[0], NST_FOR_SERIAL);
     int64_t steps;
     bool never =
         nst_dim_is_const(module->dims, group->axis[0].extent, &steps) && steps <= 0; /* addresses are void then */
     for (uint32_t k = 0; k < group->items.n && !never; k++) {
         const NstGroupItem *item = &group->items.at[k];
-        nst_writer_bind(&w, item->nest->axis[0].var, nst_writer_dim(&w, nst_dim_sym(module->dims, group->axis[0].var)));
-        w.flat = !item->tile;
+        nst_writer_bind(w, item->nest->axis[0].var, nst_writer_dim(w, nst_dim_sym(module->dims, group->axis[0].var)));
+        w->flat = !item->tile;
         if (item->tile)
-            NST_TRY(nst_tile_nest(ctx, &w, block, item->nest, 1, item->tile));
+            NST_TRY(nst_tile_nest(ctx, w, block, item->nest, 1, item->tile));
         else
-            NST_TRY(nst_write_row_nest(ctx, &w, block, item->nest, 1, true));
-        nst_block_add(w.kernel, block, nst_stmt_barrier(w.kernel));
+            NST_TRY(nst_write_row_nest(ctx, w, block, item->nest, 1, true));
+        if (!w->alone) nst_block_add(w->kernel, block, nst_stmt_barrier(w->kernel));
     }
-    nst_writer_finish(&w, kernel, arg_buffer);
+    w->flat = false;
     return NST_OK;
 }

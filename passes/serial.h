@@ -10,9 +10,12 @@ bool nst_is_serial_group(const NstGroup *group);
 /* Chooses the register tiles of members and packs their constant operands (into module->prepack). */
 void nst_prepare_serial(NstModule *module);
 
-/* The kernel of such a group: one loop over the steps; in a step each member after the other, every member on all threads with
- * a barrier after it; locals are memory that the threads share.  Errors as nst_tile_nest. */
-NstStatus nst_schedule_serial(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
-                              NstBuf **arg_buffer) NST_MUST_CHECK;
+/* Makes flat (flat.h) what members touch that are written by rows; before anything is written that touches it. */
+void nst_flatten_serial(NstWriter *w, const NstGroup *group);
+
+/* Appends such a group to the kernel: one loop over the steps; in a step each member after the other, every member on all threads
+ * with a barrier after it (none in a sequence, which one thread does); locals are memory that the threads share.  Errors as
+ * nst_tile_nest. */
+NstStatus nst_write_serial(NstCtx *ctx, NstWriter *w, const NstGroup *group) NST_MUST_CHECK;
 
 #endif

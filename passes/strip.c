@@ -15,7 +15,7 @@ typedef struct Strip {
     NstCtx *ctx;
     NstModule *module;
     const NstGroup *group;
-    NstWriter w;
+    NstWriter *w;
     uint32_t n_common; /* common axes before the strip axis */
     int64_t tile;      /* elements of the strip axis */
     NstSym tile_index; /* stands for the number of the tile in member nests */
@@ -266,17 +266,17 @@ static NstNest *member_of_tile(Strip *s, const NstNest *member, NstDim extent)
 static void bind_common(Strip *s, const NstNest *nest)
 {
     for (uint32_t k = 0; k < s->n_common; k++)
-        nst_writer_bind(&s->w, nest->axis[k].var,
-                        nst_writer_dim(&s->w, nst_dim_sym(s->module->dims, s->group->axis[k].var)));
+        nst_writer_bind(s->w, nest->axis[k].var,
+                        nst_writer_dim(s->w, nst_dim_sym(s->module->dims, s->group->axis[k].var)));
 }
 
 static void add_scratch(Strip *s, NstBlock *block, NstBuf module_buffer)
 {
     const NstBuffer *from = &nst_module_get(s->module, module_buffer)->buffer;
-    NstBuf to = nst_kernel_local(s->w.kernel, from->name, from->dtype, NST_SPACE_SCRATCH, from->rank, from->shape);
-    nst_kernel_buffer(s->w.kernel, to)->layout = from->layout;
-    nst_writer_set_buffer(&s->w, module_buffer, to, 0);
-    nst_block_add(s->w.kernel, block, nst_stmt_alloc(s->w.kernel, to));
+    NstBuf to = nst_kernel_local(s->w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, from->rank, from->shape);
+    nst_kernel_buffer(s->w->kernel, to)->layout = from->layout;
+    nst_writer_set_buffer(s->w, module_buffer, to, 0);
+    nst_block_add(s->w->kernel, block, nst_stmt_alloc(s->w->kernel, to));
 }
 
 /* A pack nest: its last two axes in blocks of lanes x lanes, which code generation turns in registers where the operand is
@@ -294,15 +294,15 @@ static bool write_pack(Strip *s, NstBlock *block, NstNest *nest)
     if (rows % lanes || columns % panel || rows == 0 || columns == 0) return false;
     NstDim zero = nst_dim_const(dims, 0), p, b, h, u, l;
     bind_common(s, nest);
-    block = nst_writer_loop(&s->w, block, "p", zero, nst_dim_const(dims, columns / panel), 1, NST_FOR_SERIAL, 0, &p);
-    block = nst_writer_loop(&s->w, block, "b", zero, nst_dim_const(dims, rows / lanes), 1, NST_FOR_SERIAL, 0, &b);
-    block = nst_writer_loop(&s->w, block, "h", zero, nst_dim_const(dims, panel / lanes), 1, NST_FOR_UNROLL, 0, &h);
-    block = nst_writer_loop(&s->w, block, "u", zero, nst_dim_const(dims, lanes), 1, NST_FOR_UNROLL, 0, &u);
-    block = nst_writer_loop(&s->w, block, "l", zero, nst_dim_const(dims, lanes), 1, NST_FOR_VECTOR, lanes, &l);
-    nst_writer_bind(&s->w, row.var, nst_dim_add(dims, nst_dim_mul_const(dims, b, lanes), u));
+    block = nst_writer_loop(s->w, block, "p", zero, nst_dim_const(dims, columns / panel), 1, NST_FOR_SERIAL, 0, &p);
+    block = nst_writer_loop(s->w, block, "b", zero, nst_dim_const(dims, rows / lanes), 1, NST_FOR_SERIAL, 0, &b);
+    block = nst_writer_loop(s->w, block, "h", zero, nst_dim_const(dims, panel / lanes), 1, NST_FOR_UNROLL, 0, &h);
+    block = nst_writer_loop(s->w, block, "u", zero, nst_dim_const(dims, lanes), 1, NST_FOR_UNROLL, 0, &u);
+    block = nst_writer_loop(s->w, block, "l", zero, nst_dim_const(dims, lanes), 1, NST_FOR_VECTOR, lanes, &l);
+    nst_writer_bind(s->w, row.var, nst_dim_add(dims, nst_dim_mul_const(dims, b, lanes), u));
     NstDim at = nst_dim_add(dims, nst_dim_mul_const(dims, p, panel), nst_dim_mul_const(dims, h, lanes));
-    nst_writer_bind(&s->w, column.var, nst_dim_add(dims, at, l));
-    nst_writer_stores(&s->w, block, nest);
+    nst_writer_bind(s->w, column.var, nst_dim_add(dims, at, l));
+    nst_writer_stores(s->w, block, nest);
     return true;
 }
 
@@ -311,12 +311,12 @@ static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
     NstTileSchedule schedule;
     if (!nst_tile_schedule_choose(s->module, nest, s->n_common, false, &schedule)) {
         bind_common(s, nest);
-        nst_writer_plain(&s->w, block, nest, s->n_common);
+        nst_writer_plain(s->w, block, nest, s->n_common);
         return NST_OK;
     }
     if (nest->lanes > 1) {
         bind_common(s, nest);
-        return nst_tile_lanes(s->ctx, &s->w, block, nest, s->n_common, &schedule);
+        return nst_tile_lanes(s->ctx, s->w, block, nest, s->n_common, &schedule);
     }
     NstPacked packed = nst_pack_columns(s->module, nest, s->n_common, &schedule);
     if (packed.nest) {
@@ -324,15 +324,15 @@ static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
         if (!write_pack(s, block, packed.nest)) NST_TRY(write_member(s, block, packed.nest));
     }
     bind_common(s, nest);
-    return nst_tile_nest(s->ctx, &s->w, block, nest, s->n_common, &schedule);
+    return nst_tile_nest(s->ctx, s->w, block, nest, s->n_common, &schedule);
 }
 
 /* The members over tiles lo .. hi - 1, each of `extent` rows. */
 static NstStatus write_tiles(Strip *s, NstBlock *block, NstDim lo, NstDim hi, NstDim extent, NstForKind kind)
 {
     NstDim tile;
-    block = nst_writer_loop(&s->w, block, "qt", lo, hi, 1, kind, 0, &tile);
-    nst_writer_bind(&s->w, s->tile_index, tile);
+    block = nst_writer_loop(s->w, block, "qt", lo, hi, 1, kind, 0, &tile);
+    nst_writer_bind(s->w, s->tile_index, tile);
     for (uint32_t k = 0; k < s->group->locals.n; k++)
         if (!s->in_place[s->group->locals.at[k].i].i) {
             make_strip(s, s->group->locals.at[k]);
@@ -360,18 +360,18 @@ static NstBlock *common_loops(Strip *s, NstBlock *block, bool *parallel)
         longest = (int)k;
     }
     *parallel = longest >= 0;
-    if (longest >= 0) block = nst_writer_axis_loop(&s->w, block, s->group->axis[longest], NST_FOR_PARALLEL);
+    if (longest >= 0) block = nst_writer_axis_loop(s->w, block, s->group->axis[longest], NST_FOR_PARALLEL);
     for (uint32_t k = 0; k < s->n_common; k++)
-        if ((int)k != longest) block = nst_writer_axis_loop(&s->w, block, s->group->axis[k], NST_FOR_SERIAL);
+        if ((int)k != longest) block = nst_writer_axis_loop(s->w, block, s->group->axis[k], NST_FOR_SERIAL);
     return block;
 }
 
-NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
-                             NstBuf **arg_buffer)
+NstStatus nst_write_strip(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
+    NstModule *module = w->module;
     NST_CHECK(ctx, nst_is_strip_group(module, group), NST_E_UNSUPPORTED, "group '%s' is no strip group", group->name);
     NstDims *dims = module->dims;
-    Strip s = {.ctx = ctx, .module = module, .group = group, .n_common = group->n_axes - 1};
+    Strip s = {.ctx = ctx, .w = w, .module = module, .group = group, .n_common = group->n_axes - 1};
     s.n_locals = module->buffers.n;
     s.local = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
     s.in_place = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
@@ -379,9 +379,8 @@ NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *gro
     choose_tile_rows(&s);
     NstDim rows = group->axis[s.n_common].extent, tile = nst_dim_const(dims, s.tile), zero = nst_dim_const(dims, 0);
     s.tile_index = nst_nest_axis(module, "qt", nst_dim_ceildiv(dims, rows, tile)).var;
-    nst_writer_init(&s.w, module, group);
     bool parallel;
-    NstBlock *block = common_loops(&s, &s.w.kernel->body, &parallel);
+    NstBlock *block = common_loops(&s, &w->kernel->body, &parallel);
     NstForKind kind = parallel ? NST_FOR_SERIAL : NST_FOR_PARALLEL;
     NstDim full = nst_dim_floordiv(dims, rows, tile), rest = nst_dim_mod(dims, rows, tile);
     int64_t known;
@@ -391,6 +390,5 @@ NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *gro
         NST_TRY(write_tiles(&s, block, full, nst_dim_add(dims, full, some), rest,
                             parallel ? NST_FOR_SERIAL : NST_FOR_PARALLEL));
     }
-    nst_writer_finish(&s.w, kernel, arg_buffer);
     return NST_OK;
 }

@@ -13,9 +13,8 @@ bool nst_is_strip_group(NstModule *module, const NstGroup *group);
  * Before the group is scheduled. */
 void nst_prepare_strip(NstModule *module, NstGroup *group);
 
-/* The kernel of such a group: the last common axis runs in tiles that become the lanes of every member that works on a
+/* Appends such a group to the kernel: the last common axis runs in tiles that become the lanes of every member that works on a
  * local; locals are scratch strips with that axis innermost; each member is tiled for itself.  Errors as nst_tile_nest. */
-NstStatus nst_schedule_strip(NstCtx *ctx, NstModule *module, const NstGroup *group, NstKernel **kernel,
-                             NstBuf **arg_buffer) NST_MUST_CHECK;
+NstStatus nst_write_strip(NstCtx *ctx, NstWriter *w, const NstGroup *group) NST_MUST_CHECK;
 
 #endif

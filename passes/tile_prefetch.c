@@ -27,12 +27,13 @@ static void prefetch(NstTiler *t, NstBlock *block, const ColumnRead *read, NstDi
 {
     const NstExprNode *load = read->load;
     NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, load->n_index);
+    uint32_t n;
     nst_writer_bind(t->w, nst_tiler_col_axis(t).var, column);
-    for (uint32_t d = 0; d < load->n_index; d++)
-        index[d] = nst_writer_dim(t->w, nst_dim_subst(t->dims, load->index[d], axis, value));
+    for (uint32_t d = 0; d < load->n_index; d++) index[d] = nst_dim_subst(t->dims, load->index[d], axis, value);
+    index = nst_writer_index(t->w, read->columns, index, load->n_index, &n);
     nst_block_add(
         t->w->kernel, block,
-        nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, read->columns), index, load->n_index, level, false));
+        nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, read->columns), index, n, level, false));
 }
 
 /* What the tile reads `prefetch` steps later; past the end of the innermost axis that is the next tap of the same columns. */

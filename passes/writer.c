@@ -90,6 +90,7 @@ NstExpr nst_writer_expr(NstWriter *w, NstExpr e)
 NstBlock *nst_writer_loop(NstWriter *w, NstBlock *block, const char *name, NstDim begin, NstDim end, int64_t step,
                           NstForKind kind, int64_t width, NstDim *var)
 {
+    if (kind == NST_FOR_PARALLEL && w->alone) kind = NST_FOR_SERIAL;
     if (kind == NST_FOR_VECTOR) { /* what the prover cannot see is said: never more iterations than lanes */
         NstDims *dims = w->module->dims;
         NstDim most = nst_dim_add_const(dims, begin, width);
@@ -266,16 +267,32 @@ void nst_writer_plain(NstWriter *w, NstBlock *block, const NstNest *nest, uint32
     nst_writer_stores(w, block, nest);
 }
 
-/* --- arguments and locals ------------------------------------------------------------------------------------ */
-
-static bool is_local(const NstGroup *group, NstBuf buffer)
+static bool touches(NstWriter *w, const NstGroup *group, NstBuf buffer)
 {
-    for (uint32_t k = 0; k < group->locals.n; k++)
-        if (group->locals.at[k].i == buffer.i) return true;
-    for (uint32_t k = 0; k < group->items.n; k++)
-        if (group->items.at[k].group && is_local(group->items.at[k].group, buffer)) return true;
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstGroupItem *item = &group->items.at[k];
+        NstBufList list = {0};
+        if (item->group && touches(w, item->group, buffer)) return true;
+        if (item->nest) nst_nest_reads(w->module, item->nest, &list);
+        if (item->nest) nst_nest_writes(w->module, item->nest, &list);
+        for (uint32_t b = 0; b < list.n; b++)
+            if (list.at[b].i == buffer.i) return true;
+    }
     return false;
 }
+
+void nst_writer_open_locals(NstWriter *w, NstBlock *block, const NstGroup *sequence, uint32_t member)
+{
+    for (uint32_t k = 0; k < sequence->locals.n; k++) {
+        NstBuf local = sequence->locals.at[k];
+        uint32_t first = 0;
+        while (first < member && !touches(w, sequence->items.at[first].group, local)) first++;
+        if (first == member && touches(w, sequence->items.at[member].group, local))
+            nst_block_add(w->kernel, block, nst_stmt_alloc(w->kernel, nst_writer_buffer(w, local)));
+    }
+}
+
+/* --- arguments and locals ------------------------------------------------------------------------------------ */
 
 typedef NST_VEC(int) AccessList; /* by argument: NST_ACCESS_IN, NST_ACCESS_OUT or both */
 
@@ -306,7 +323,7 @@ static void collect_args(NstWriter *w, const NstGroup *top, const NstGroup *grou
         nst_nest_writes(w->module, item->nest, &writes);
         for (uint32_t b = 0; b < writes.n; b++) nst_vec_push(w->module->arena, &list, writes.at[b]);
         for (uint32_t b = 0; b < list.n; b++) {
-            if (is_local(top, list.at[b])) continue;
+            if (nst_group_is_local(top, list.at[b])) continue;
             add_arg(w, list.at[b], b < n_reads ? NST_ACCESS_IN : NST_ACCESS_OUT, access);
         }
     }
@@ -337,6 +354,7 @@ static void make_locals(NstWriter *w, const NstGroup *group, uint32_t depth)
         uint32_t drop = depth < (uint32_t)from->rank ? depth : (uint32_t)from->rank;
         NstBuf to = nst_kernel_local(w->kernel, from->name, from->dtype, NST_SPACE_SCRATCH, from->rank - (int)drop,
                                      from->shape + drop);
+        if (group->sequence) nst_kernel_buffer(w->kernel, to)->layout = from->layout;
         nst_writer_set_buffer(w, local, to, drop);
     }
     for (uint32_t k = 0; k < group->items.n; k++)
@@ -348,6 +366,7 @@ void nst_writer_init(NstWriter *w, NstModule *module, const NstGroup *group)
     *w = (NstWriter){.module = module};
     w->kernel = nst_kernel_new(module->arena, module->dims, module->exprs, module->origins, group->name);
     w->kernel->origin = group->origin;
+    w->alone = group->sequence;
     w->tables = module->tables ? module->tables : NST_NEW(module->arena, NstWriterTables);
     module->tables = NULL; /* lent: a second kernel at the same time makes its own */
     make_args(w, group);

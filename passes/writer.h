@@ -25,6 +25,7 @@ typedef struct NstWriter {
     NstModule *module;
     NstKernel *kernel;
     NstWriterTables *tables;
+    bool alone;           /* a sequence: one thread does all, loops are not dealt out */
     bool flat;            /* nests are in flat form (flat.h): one index, nothing to leave out */
     NST_VEC(NstBuf) args; /* module buffers in ABI order */
     NstExpr *state;       /* what stands for ARG k: loads of the current nest's states */
@@ -57,12 +58,16 @@ NstBlock *nst_writer_loop(NstWriter *w, NstBlock *block, const char *name, NstDi
                           NstForKind kind, int64_t width, NstDim *var);
 /* Appends a loop over a whole axis, whose variable then stands for it. */
 NstBlock *nst_writer_axis_loop(NstWriter *w, NstBlock *block, NstAxis axis, NstForKind kind);
+/* Allocates the locals of a sequence that member `member` is the first to touch. */
+void nst_writer_open_locals(NstWriter *w, NstBlock *block, const NstGroup *sequence, uint32_t member);
 /* Appends the nest's index-lets. */
 void nst_writer_lets(NstWriter *w, NstBlock *block, const NstNest *nest);
 /* Appends an if for a guard that is not provably true; gives the block to go on in.  none guard: block itself. */
 NstBlock *nst_writer_guard(NstWriter *w, NstBlock *block, NstExpr guard);
 /* Appends the stores of the nest's outputs, states standing as w->state says. */
 void nst_writer_stores(NstWriter *w, NstBlock *block, const NstNest *nest);
+/* Appends a group as the loops that it means. */
+void nst_writer_plain_group(NstWriter *w, NstBlock *block, const NstGroup *group);
 /* Appends a nest plainly: serial loops over its axes past the first n_common (bound by the caller). */
 void nst_writer_plain(NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common);
 

@@ -1,5 +1,6 @@
 /* compile_plan.c: scheduled kernels as a plan: buffers, constants, steps, code. */
 #include "codegen/codegen.h"
+#include "passes/work.h"
 #include "runtime/compile.h"
 
 #define CODE_ALIGN 64 /* bytes: kernels in the plan's code */
@@ -158,83 +159,6 @@ static void see_parallel(void *arg, NstStmt *stmt, int depth)
     if (stmt->kind == NST_STMT_FOR && stmt->u.loop.kind == NST_FOR_PARALLEL) *(bool *)arg = true;
 }
 
-/* Costs in units of 1/64 ns of one core with AVX-512 (design/measurements, 2026-11): 20 operations an element take 0.31 ns,
- * an exp 0.23 ns, an FMA of a contraction 1/85 ns; an element written and read back takes 0.1 (L2) to 0.4 ns (memory).  An element of weights
- * streams in 0.018 (L2) to 0.037 ns (L3): a product of one row takes that, not the time of its FMAs. */
-enum { COST_OPERATION = 1, COST_FUNCTION = 16, COST_LOAD = 4, COST_ELEMENT = 16, COST_STREAM = 1 };
-
-typedef struct Cost {
-    int64_t operations, loads;
-} Cost;
-
-static void add_cost(void *arg, NstExpr e, const NstExprNode *node)
-{
-    Cost *cost = arg;
-    (void)e;
-    if (node->op == NST_OP_LOAD)
-        cost->loads++;
-    else if (node->op > NST_OP_LET)
-        cost->operations += nst_scalar_info(node->op)->expanded ? COST_FUNCTION : COST_OPERATION;
-}
-
-static int64_t term_cost(const Planner *p, const NstNest *nest)
-{
-    NstContraction contraction;
-    Cost cost = {0, 0};
-    for (uint32_t s = 0; s < nest->n_states; s++)
-        nst_expr_visit(p->module->exprs, nest->state[s].step, add_cost, &cost);
-    if (nst_nest_contraction(p->module, nest, &contraction)) return cost.operations; /* loads are shared by a tile */
-    return cost.operations + COST_LOAD * cost.loads;
-}
-
-static int64_t point_cost(const Planner *p, const NstNest *nest)
-{
-    Cost cost = {0, 0};
-    for (uint32_t o = 0; o < nest->n_outs; o++) nst_expr_visit(p->module->exprs, nest->out[o].value, add_cost, &cost);
-    return COST_ELEMENT * (int64_t)nest->n_outs + cost.operations + COST_LOAD * cost.loads;
-}
-
-/* The time that a contraction takes to bring its column operand in, once: what few rows do not hide. */
-static NstDim stream_cost(const Planner *p, const NstNest *nest)
-{
-    NstDims *dims = p->plan->dims;
-    NstContraction c;
-    if (!nst_nest_contraction(p->module, nest, &c) || c.n_cols == 0) return nst_dim_const(dims, 0);
-    NstDim elements = nst_dim_const(dims, COST_STREAM);
-    for (uint32_t k = 0; k < c.n_batch; k++) elements = nst_dim_mul(dims, elements, nest->axis[c.batch[k]].extent);
-    for (uint32_t k = 0; k < c.n_cols; k++) elements = nst_dim_mul(dims, elements, nest->axis[c.cols[k]].extent);
-    for (uint32_t k = 0; k < nest->n_reduce; k++) elements = nst_dim_mul(dims, elements, nest->reduce[k].extent);
-    return elements;
-}
-
-static NstDim product_of(NstDims *dims, const NstAxis *axis, uint32_t n)
-{
-    NstDim product = nst_dim_const(dims, 1);
-    for (uint32_t k = 0; k < n; k++) product = nst_dim_mul(dims, product, axis[k].extent);
-    return product;
-}
-
-/* The time of a group on one core, in those units: it chooses the number of threads. */
-static NstDim group_work(const Planner *p, const NstGroup *group)
-{
-    NstDims *dims = p->plan->dims;
-    NstDim total = nst_dim_const(dims, 0);
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        if (group->items.at[k].group) {
-            total = nst_dim_add(dims, total, group_work(p, group->items.at[k].group));
-            continue;
-        }
-        const NstNest *nest = group->items.at[k].nest;
-        NstDim points = product_of(dims, nest->axis, nest->n_axes);
-        NstDim terms = product_of(dims, nest->reduce, nest->n_reduce);
-        NstDim each = nst_dim_mul_const(dims, terms, term_cost(p, nest));
-        each = nst_dim_add_const(dims, each, point_cost(p, nest));
-        total = nst_dim_add(dims, total, nst_dim_mul(dims, points, each));
-        total = nst_dim_add(dims, total, stream_cost(p, nest));
-    }
-    return total;
-}
-
 /* Multiply-adds of one step of a reduction: those of its lanes for a dot product of narrow integers. */
 static int64_t step_terms(const Planner *p, const NstNest *nest)
 {
@@ -253,8 +177,8 @@ static NstDim group_operations(const Planner *p, const NstGroup *group)
         NstContraction c;
         if (!nest) total = nst_dim_add(dims, total, group_operations(p, group->items.at[k].group));
         if (!nest || !nst_nest_contraction(p->module, nest, &c) || c.a.i == c.b.i) continue;
-        NstDim terms = nst_dim_mul(dims, product_of(dims, nest->axis, nest->n_axes),
-                                   product_of(dims, nest->reduce, nest->n_reduce));
+        NstDim terms = nst_dim_mul(dims, nst_axes_product(dims, nest->axis, nest->n_axes),
+                                   nst_axes_product(dims, nest->reduce, nest->n_reduce));
         total = nst_dim_add(dims, total, nst_dim_mul_const(dims, terms, 2 * step_terms(p, nest)));
     }
     return total;
@@ -296,7 +220,7 @@ static void add_kernel(Planner *p, const NstScheduled *from, const NstCompiledKe
     }
     made.scratch_bytes = nst_compile_copy_dim(p->plan->dims, own, code->scratch_bytes, value_of);
     made.shared_bytes = nst_compile_copy_dim(p->plan->dims, own, code->shared_bytes, value_of);
-    made.work = without_indices(p->plan->dims, group_work(p, from->group));
+    made.work = without_indices(p->plan->dims, nst_group_work(p->module, from->group));
     made.operations = without_indices(p->plan->dims, group_operations(p, from->group));
     made.origin_text = origin_texts(p, kernel, &made.n_origins);
     NstKernel *seen = (NstKernel *)(uintptr_t)kernel; /* the visit may write; this one does not */

@@ -12,13 +12,10 @@
 #define HUGE_FROM (1 << 22) /* bytes: blocks from here on are aligned to huge pages */
 #define HUGE_PAGE (1 << 21)
 #define MAX_BYTES ((int64_t)1 << 46)
-/* Units of NstPlanKernel.work a ns. */
-#define WORK_A_NS 64
 /* Work in ns a thread must get so that dealing out pays: fork and join take 0.3 us warm and the other cores' caches are cold
- * (design/measurements, "Fork-join": chunks under 5 us).  The second thread pays from less on: with 2 us instead of 10 runs on two
- * threads take 0.58 (embedding), 0.78 (ocr-cls) of one's time instead of 0.68, 0.88; with 1 us the same (Zen 4, 2026-11). */
+ * (design/measurements, "Fork-join": chunks under 5 us).  The second thread pays from less on
+ * (NST_NS_FOR_TWO). */
 #define NS_A_THREAD 5000
-#define NS_FOR_TWO  2000
 
 void *nst_memory_new(size_t bytes)
 {
@@ -170,7 +167,7 @@ NstStatus nst_run_state_params(NstRunState *state, const NstPlanStep *step, int6
 
 static int64_t threads_worth(int64_t ns)
 {
-    if (ns < NS_FOR_TWO) return 1;
+    if (ns < NST_NS_FOR_TWO) return 1;
     return ns < 2 * NS_A_THREAD ? 2 : ns / NS_A_THREAD;
 }
 
@@ -185,7 +182,7 @@ static NstStatus prepare_steps(NstRunState *state)
         int64_t work, ns = INT64_MAX, most = nst_pool_threads(exec->pool);
         if (kernel->work.i != 0 && nst_sizes_known(&exec->sizes, kernel->work, state->state)) {
             NST_TRY(nst_run_state_size(state, kernel->work, kernel->name, &work));
-            ns = work / WORK_A_NS;
+            ns = work / NST_WORK_A_NS;
             if (most > threads_worth(ns)) most = threads_worth(ns);
         }
         state->step[k].threads = kernel->parallel && most > 1 ? (int)most : 1;
