@@ -30,6 +30,7 @@ Written by docs/architecture.sh; the example is docs/architecture.nsg: a product
 | ahead | passes/ahead.c | groups | those that read constants alone stand before the run |
 | layout | passes/layout.c | row-major buffers | channels-last ones where weights and windows work |
 | siblings | passes/fuse_siblings.c | groups | small products that read the same operand as one kernel |
+| small | passes/small.c | groups | where steps cost something beside what they do, groups in a row as one kernel on one thread |
 | tiles, strips, rows | passes/tile*.c, strip.c, rows.c | a group | its kernel: register tiles, vectors, threads; operands packed (pack.c), 8-bit products (int_dot.c) |
 | simplify | passes/simplify*.c | a kernel | the same with guards decided and what does not change computed once |
 | canon | passes/canon.c, share.c | all kernels | those that differ in sizes and strides alone as one text, the sizes as arguments |

@@ -132,11 +132,10 @@ static bool compiles_as_fast(const Small *s, uint32_t first, uint32_t last)
     return last - first + KERNEL_IN_MEMBERS <= kernels * KERNEL_IN_MEMBERS;
 }
 
-/* The last group of the sequence that begins at `first`, of groups that may be joined up to `end`: all of them, or those before
- * one that repeats. */
-static uint32_t sequence_end(const Small *s, uint32_t first, uint32_t end, const char **why)
+/* The last group of the sequence that begins at `first`, of groups that may be joined up to `end`, where they are not all one: those
+ * before one that repeats. */
+static uint32_t cut(const Small *s, uint32_t first, uint32_t end, const char **why)
 {
-    if (compiles_as_fast(s, first, end)) return end;
     uint32_t nests = s->part[first].nests, last = first;
     for (; last < end && !repeats(s, first, last + 1); last++) {
         nests += s->part[last + 1].nests;
@@ -178,6 +177,15 @@ static NstGroup *joined_group(const NstFuser *f, uint32_t first, uint32_t last)
     return group;
 }
 
+/* Groups first .. last as one kernel. */
+static void add_sequence(const Small *s, uint32_t first, uint32_t last, const char *why)
+{
+    NstModule *module = s->f.module;
+    NstGroup *group = last > first ? joined_group(&s->f, first, last) : s->f.groups.at[first].group;
+    if (why && !group->step) group->why_not_fused = why;
+    nst_vec_push(module->arena, &module->groups, group);
+}
+
 NstStatus nst_pass_small(NstCtx *ctx, NstModule *module)
 {
     Small s;
@@ -186,14 +194,15 @@ NstStatus nst_pass_small(NstCtx *ctx, NstModule *module)
     if (!steps_matter(&s)) return NST_OK;
     NST_TRY(find_same(&s));
     module->groups.n = 0;
-    for (uint32_t first = 0, end = 0, last; first < s.f.groups.n; first = last + 1) {
-        const char *why = NULL;
-        if (end < first) end = first;
-        while (end + 1 < s.f.groups.n && !(why = why_apart(&s, end))) end++;
-        last = sequence_end(&s, first, end, &why);
-        NstGroup *group = last > first ? joined_group(&s.f, first, last) : s.f.groups.at[first].group;
-        if (why && !group->step) group->why_not_fused = why;
-        nst_vec_push(module->arena, &module->groups, group);
+    for (uint32_t first = 0, end; first < s.f.groups.n; first = end + 1) {
+        const char *why_end = NULL;
+        for (end = first; end + 1 < s.f.groups.n && !(why_end = why_apart(&s, end));) end++;
+        bool whole = compiles_as_fast(&s, first, end);
+        for (uint32_t at = first, last; at <= end; at = last + 1) {
+            const char *why = why_end;
+            last = whole ? end : cut(&s, at, end, &why);
+            add_sequence(&s, at, last, why);
+        }
     }
     return NST_OK;
 }

@@ -26,21 +26,23 @@ typedef struct Variant {
     int every;        /* graphs: compiling costs */
     bool approximate; /* with approximate passes, against the same kernels interpreted */
     int canon;        /* as in ModuleCase */
+    bool sequences;   /* as in ModuleCase */
 } Variant;
 
 #define ALL_OFF (~(UINT64_C(1) << NST_PASS_TO_NESTS))
 
 static const Variant variants[] = {
-    {"plain nests, interpreted", NST_TARGET_AVX512, ALL_OFF, 0, 1, false, 0},
-    {"all passes, interpreted", NST_TARGET_AVX2, 0, 0, 1, false, 0},
-    {"avx512", NST_TARGET_AVX512, 0, 1, 2, false, 0},
-    {"avx2, two threads", NST_TARGET_AVX2, 0, 2, 4, false, 0},
-    {"baseline", NST_TARGET_BASELINE, 0, 1, 4, false, 0},
-    {"approximate passes, avx512", NST_TARGET_AVX512, 0, 1, 4, true, 0},
-    {"sizes as arguments, interpreted", NST_TARGET_AVX2, 1u << NST_PASS_CANON, 0, 2, false, 1},
-    {"sizes as arguments, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 1},
-    {"sizes as arguments, runs once, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 2},
-    {"amx", NST_TARGET_AMX_INT8, 0, 1, 8, false, 0},
+    {"plain nests, interpreted", NST_TARGET_AVX512, ALL_OFF, 0, 1, false, 0, false},
+    {"all passes, interpreted", NST_TARGET_AVX2, 0, 0, 1, false, 0, true},
+    {"avx512", NST_TARGET_AVX512, 0, 1, 2, false, 0, false},
+    {"avx2, two threads", NST_TARGET_AVX2, 0, 2, 4, false, 0, false},
+    {"baseline", NST_TARGET_BASELINE, 0, 1, 4, false, 0, true},
+    {"approximate passes, avx512", NST_TARGET_AVX512, 0, 1, 4, true, 0, true},
+    {"sizes as arguments, interpreted", NST_TARGET_AVX2, 1u << NST_PASS_CANON, 0, 2, false, 1, true},
+    {"sizes as arguments, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 1, false},
+    {"sizes as arguments, runs once, avx512", NST_TARGET_AVX512, 1u << NST_PASS_CANON, 2, 4, false, 2, false},
+    {"amx", NST_TARGET_AMX_INT8, 0, 1, 8, false, 0, false},
+    {"short groups together, avx512, two threads", NST_TARGET_AVX512, 0, 2, 4, false, 0, true},
 };
 
 typedef struct Case {
@@ -50,7 +52,7 @@ typedef struct Case {
     const char *text;
     NstTensorValue input[8];
     ModuleCase test;
-    bool refused, siblings; /* refused as unsupported; products side by side in one kernel */
+    bool refused, siblings, sequences; /* refused as unsupported; products side by side, short groups in one kernel */
 } Case;
 
 static bool make_case(Case *c, uint64_t seed, RandomCounts *counts)
@@ -83,12 +85,13 @@ static const char *run_variant(Case *c, const Variant *variant)
     if (nst_graph_interpret(&c->ctx, c->ctx.arena, c->graph, c->input, n_in, target.has_fma, NULL, wanted) != NST_OK)
         return nst_format(c->ctx.arena, "interpreter: %s", c->ctx.error);
     c->test.canon = variant->canon;
+    c->test.sequences = variant->sequences;
     NstStatus status = support_try_module(&c->ctx, &c->test, &target, &options, variant->threads, &run);
     c->refused = status == NST_E_UNSUPPORTED; /* a clear status is allowed, but not often */
     if (status != NST_OK)
         return c->refused ? NULL : nst_format(c->ctx.arena, "%s: %s", nst_status_name(status), c->ctx.error);
-    for (uint32_t k = 0; k < run.module->groups.n; k++)
-        c->siblings = c->siblings || nst_is_sibling_group(run.module->groups.at[k]);
+    c->siblings = c->siblings || support_count_groups(run.module, nst_is_sibling_group);
+    c->sequences = c->sequences || support_count_groups(run.module, support_is_sequence);
     if (variant->approximate) {
         status = support_try_module(&c->ctx, &c->test, &target, &options, 0, &interpreted);
         if (status != NST_OK) return nst_format(c->ctx.arena, "%s: %s", nst_status_name(status), c->ctx.error);
@@ -122,7 +125,7 @@ static void check_variant(const Variant *variant, RandomCounts *counts)
     uint64_t first = only ? strtoull(only, NULL, 10) : 1, last = only    ? first
                                                                  : count ? strtoull(count, NULL, 10)
                                                                          : GRAPHS;
-    uint64_t refused = 0, ran = 0, failed = 0, siblings = 0;
+    uint64_t refused = 0, ran = 0, failed = 0, siblings = 0, sequences = 0;
     if (variant->threads && !can_run(variant->level)) return;
     for (uint64_t seed = first; seed <= last; seed++) {
         Case c;
@@ -134,13 +137,16 @@ static void check_variant(const Variant *variant, RandomCounts *counts)
         failed += wrong != NULL;
         refused += c.refused;
         siblings += c.siblings;
+        sequences += c.sequences;
         ran++;
         nst_ctx_dispose(&c.ctx);
     }
-    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported, %lu with siblings\n", variant->name, ran, refused,
-            siblings);
+    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported, %lu with siblings, %lu with sequences\n", variant->name, ran,
+            refused, siblings, sequences);
     if (ran >= GRAPHS / 8 && !(variant->off >> NST_PASS_SIBLINGS & 1))
         cr_expect_gt(siblings, 0, "no graph has siblings");
+    if (ran >= GRAPHS / 8 && variant->sequences && !(variant->off >> NST_PASS_SMALL & 1))
+        cr_expect_gt(sequences, ran / 4, "few graphs have sequences");
     cr_expect_eq(failed, 0, "%lu graphs fail", failed);
     cr_expect_leq(refused * REFUSED_PER, ran + REFUSED_PER, "more than one graph in %d is refused", REFUSED_PER);
 }
@@ -209,6 +215,11 @@ Test(diff, amx, .timeout = 800)
     check_numbered(9);
 }
 
+Test(diff, sequences, .timeout = 800)
+{
+    check_numbered(10);
+}
+
 Test(diff, each_pass_off, .timeout = 800)
 {
     for (int pass = 0; pass < NST_PASS_COUNT; pass++) {
@@ -216,7 +227,7 @@ Test(diff, each_pass_off, .timeout = 800)
             continue; /* strict, so that none else runs */
         char name[80];
         snprintf(name, sizeof name, "without %s, interpreted", nst_pass_info((NstPass)pass)->name);
-        Variant variant = {name, NST_TARGET_AVX512, UINT64_C(1) << pass, 0, 1, false, 0};
+        Variant variant = {name, NST_TARGET_AVX512, UINT64_C(1) << pass, 0, 1, false, 0, true};
         check_variant(&variant, NULL);
     }
 }

@@ -181,7 +181,9 @@ NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
                              const NstPassOptions *options, int threads, ModuleRun *run)
 {
     static const NstPassOptions strict = {.strict = true};
-    if (!options) options = &strict;
+    NstPassOptions chosen = options ? *options : strict;
+    if (!test->sequences) chosen.off |= UINT64_C(1) << NST_PASS_SMALL;
+    options = &chosen;
     NstGraph *graph;
     *run = (ModuleRun){0};
     NST_TRY(nst_graph_parse(ctx, ctx->arena, test->text, strlen(test->text), &graph));
@@ -214,6 +216,25 @@ NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
         run->bytes[item->index] = r.bytes[k];
     }
     return NST_OK;
+}
+
+static uint32_t count_group(const NstGroup *group, bool (*is)(const NstGroup *group))
+{
+    uint32_t n = is(group);
+    for (uint32_t k = 0; group->sequence && k < group->items.n; k++) n += count_group(group->items.at[k].group, is);
+    return n;
+}
+
+uint32_t support_count_groups(const NstModule *module, bool (*is)(const NstGroup *group))
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < module->groups.n; k++) n += count_group(module->groups.at[k], is);
+    return n;
+}
+
+bool support_is_sequence(const NstGroup *group)
+{
+    return group->sequence;
 }
 
 ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,

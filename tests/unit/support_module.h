@@ -22,6 +22,7 @@ typedef struct ModuleCase {
     const NstTensorValue *input; /* by param: these instead of seeded ones; NULL = seeded */
     int canon; /* every kernel takes the canonical form: 1 of a run's, 2 of one that runs once; with the pass off */
     bool unchecked; /* compiled without checks of bounds */
+    bool sequences; /* short groups become one kernel; else they stay apart, whatever the options say */
 } ModuleCase;
 
 /* Lowers, schedules, verifies and runs on seeded inputs; asserts success (Criterion).  threads 0: interpreted.  options NULL:
@@ -31,6 +32,10 @@ ModuleRun support_run_module(NstCtx *ctx, const ModuleCase *test, const NstTarge
 /* The same, of which one step may fail: gives the status of the run. */
 NstStatus support_try_module(NstCtx *ctx, const ModuleCase *test, const NstTarget *target,
                              const NstPassOptions *options, int threads, ModuleRun *run);
+
+/* Groups of a module, members of sequences too, that `is` says yes to. */
+uint32_t support_count_groups(const NstModule *module, bool (*is)(const NstGroup *group));
+bool support_is_sequence(const NstGroup *group);
 
 /* The graph interpreter's results on the same inputs. */
 ModuleRun support_interpret_graph(NstCtx *ctx, const ModuleCase *test, const NstTarget *target);

@@ -16,7 +16,8 @@
 #define DTYPES (1u << NST_F32 | 1u << NST_F16 | 1u << NST_I8 | 1u << NST_U8 | 1u << NST_I32 | 1u << NST_I64)
 
 static const char *const kind_name[SIZES_KINDS] = {"moments", "reciprocals", "rows",  "strips", "tiles",
-                                                   "dots",    "windows",     "bytes", "packs",  "siblings"};
+                                                   "dots",    "windows",     "bytes", "packs",  "siblings",
+                                                   "sequences"};
 
 /* A size that is declared: in its place the number, or (bounds) only its bounds say it. */
 typedef struct Declared {
@@ -135,11 +136,13 @@ static void note_group(NstModule *module, const NstGroup *group, bool *has)
 {
     int contractions = 0;
     has[SIZES_SIBLINGS] |= nst_is_sibling_group(group);
+    has[SIZES_SEQUENCES] |= group->sequence;
     has[SIZES_ROWS] |= group->n_axes > 0 && group->items.n > 1 && !group->serial;
     has[SIZES_TILES] |= group->tile != NULL;
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         NstContraction c;
+        if (!nest) note_group(module, group->items.at[k].group, has);
         if (!nest) continue;
         note_nest(module, nest, has);
         if (!nst_nest_contraction(module, nest, &c)) continue;
@@ -182,6 +185,8 @@ static void check_seed(uint64_t seed, const NstTarget *target, bool show, SizesR
     fixed.text = declare(&ctx, open.text, declared, n);
     fixed.sizes = sizes_text(&ctx, size, declared, n);
     fixed.orders = open.text;
+    fixed.sequences = seed % 2;
+    open.sequences = seed / 2 % 2;
     if (show) fprintf(stderr, "%s%s\n%s%s\n", open.text, open.sizes, fixed.text, fixed.sizes);
     bool two = seed / 6 % 2;
     NstStatus status = support_try_module(&ctx, &open, target, &all, two ? 2 : 1, &run[0]);

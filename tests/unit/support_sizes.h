@@ -16,6 +16,7 @@ typedef enum SizesKind {
     SIZES_BYTES,   /* products of bytes */
     SIZES_PACKS,
     SIZES_SIBLINGS,
+    SIZES_SEQUENCES,
     SIZES_KINDS
 } SizesKind;
 

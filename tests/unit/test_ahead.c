@@ -23,7 +23,7 @@ static void check(const char *text, uint32_t ahead, uint32_t groups)
     NstTarget host;
     NstGraph *graph;
     NstModule *module;
-    NstPassOptions nests = {.strict = true};
+    NstPassOptions nests = {.strict = true, .off = UINT64_C(1) << NST_PASS_SMALL};
     nst_target_host(&host);
     cr_assert_eq(nst_graph_parse(&ctx, ctx.arena, text, strlen(text), &graph), NST_OK, "%s", ctx.error);
     cr_assert_eq(nst_lower_graph(&ctx, ctx.arena, graph, &host, &nests, &module), NST_OK, "%s", ctx.error);
