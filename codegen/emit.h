@@ -182,8 +182,8 @@ typedef struct NstEmit {
     /* Statements and memory. */
     NstMap statement_number;
     uint32_t statement;
-    uint32_t n_emitted;     /* statements so far */
-    NstDim top[2], most[2]; /* bytes in use and their maximum: scratch, shared */
+    uint32_t n_emitted;              /* statements so far */
+    NstDim top[2], most[2];          /* bytes in use and their maximum: scratch, shared */
     NST_VEC(NstScratchPiece) pieces; /* of the blocks around this point */
 } NstEmit;
 

@@ -54,8 +54,8 @@ typedef struct NstPlanKernel {
     NstDim scratch_bytes;  /* per thread */
     NstDim shared_bytes;
     uint32_t n_args, n_params;
-    bool parallel;      /* has a parallel loop: worth all threads */
-    NstDim work;        /* estimated time on one core, in 1 / NST_WORK_A_NS ns: decides the number of threads; none = all */
+    bool parallel; /* has a parallel loop: worth all threads */
+    NstDim work;   /* estimated time on one core, in 1 / NST_WORK_A_NS ns: decides the number of threads; none = all */
     NstDim operations;  /* of its contractions: 2 a multiply-add; none = not known before the run */
     uint32_t n_origins; /* origin[k]: text for NstErrorSlot.origin == k; message likewise for asserts */
     const char *const *origin_text;

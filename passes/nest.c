@@ -94,8 +94,7 @@ void nst_sequence_each(NstModule *module, NstGroup *sequence, void (*pass)(NstMo
     for (uint32_t k = 0; k < module->groups.n; k++)
         nst_vec_push(module->arena, &sequence->items, ((NstGroupItem){.group = module->groups.at[k]}));
     for (uint32_t b = outer.buffers.n; b < module->buffers.n; b++)
-        if (module->buffers.at[b].role == NST_ROLE_TEMP)
-            nst_vec_push(module->arena, &sequence->locals, ((NstBuf){b}));
+        if (module->buffers.at[b].role == NST_ROLE_TEMP) nst_vec_push(module->arena, &sequence->locals, ((NstBuf){b}));
     module->groups = outer.groups;
 }
 

@@ -93,7 +93,8 @@ struct NstGroup {
     uint32_t n_axes; /* common outer axes: the first n_axes axes of every member have these extents, in this order */
     NstAxis *axis;
     bool serial; /* the common axes run in order and carry state through buffers (time loop): never parallel */
-    bool sequence; /* no common axes; the items are whole groups that one thread does in order (small.c): a local lives from the first
+    bool
+        sequence; /* no common axes; the items are whole groups that one thread does in order (small.c): a local lives from the first
                     * that touches it to the last */
     NST_VEC(NstGroupItem) items;
     NST_VEC(NstBuf)

@@ -21,19 +21,25 @@ static void find_column_read(void *arg, NstExpr e, const NstExprNode *node)
     if (node->op == NST_OP_LOAD && node->ref == read->columns.i) read->load = node;
 }
 
+/* One line of what `load` reads, at an index of the nest. */
+static void prefetch_at(NstTiler *t, NstBlock *block, const NstExprNode *load, const NstDim *index, int level)
+{
+    NstBuf buffer = {load->ref};
+    uint32_t n;
+    NstDim *at = nst_writer_index(t->w, buffer, index, load->n_index, &n);
+    nst_block_add(t->w->kernel, block,
+                  nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, buffer), at, n, level, false));
+}
+
 /* One line of the column operand, at the column given, where `axis` is at `value`. */
 static void prefetch(NstTiler *t, NstBlock *block, const ColumnRead *read, NstDim column, NstSym axis, NstDim value,
                      int level)
 {
     const NstExprNode *load = read->load;
     NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, load->n_index);
-    uint32_t n;
     nst_writer_bind(t->w, nst_tiler_col_axis(t).var, column);
     for (uint32_t d = 0; d < load->n_index; d++) index[d] = nst_dim_subst(t->dims, load->index[d], axis, value);
-    index = nst_writer_index(t->w, read->columns, index, load->n_index, &n);
-    nst_block_add(
-        t->w->kernel, block,
-        nst_stmt_prefetch(t->w->kernel, nst_writer_buffer(t->w, read->columns), index, n, level, false));
+    prefetch_at(t, block, load, index, level);
 }
 
 /* What the tile reads `prefetch` steps later; past the end of the innermost axis that is the next tap of the same columns. */
@@ -98,12 +104,9 @@ static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     const NstExprNode *load = nst_expr(t->w->module->exprs, c.a);
     NstDim step = nst_writer_dim(t->w, nst_dim_sym(t->dims, t->nest->reduce[t->nest->n_reduce - 1].var));
     NstDim turn = nst_dim_mod(t->dims, step, nst_tiler_const(t, LINE_BYTES / nst_dtype_info(load->type)->bytes));
-    NstDim *index = NST_NEW_ARRAY(t->w->kernel->arena, NstDim, load->n_index);
     nst_writer_bind(t->w, nst_tiler_row_axis(t).var,
                     nst_dim_add(t->dims, nst_dim_add_const(t->dims, tile->row, tile->rows), turn));
-    for (uint32_t d = 0; d < load->n_index; d++) index[d] = nst_writer_dim(t->w, load->index[d]);
-    NstBuf buffer = nst_writer_buffer(t->w, (NstBuf){load->ref});
-    nst_block_add(t->w->kernel, block, nst_stmt_prefetch(t->w->kernel, buffer, index, load->n_index, 1, false));
+    prefetch_at(t, block, load, load->index, 1);
 }
 
 void nst_tiler_prefetch(NstTiler *t, NstBlock *block, const NstTileAt *tile)

@@ -24,8 +24,7 @@ static int64_t term_cost(NstModule *module, const NstNest *nest)
 {
     NstContraction contraction;
     Cost cost = {0, 0};
-    for (uint32_t s = 0; s < nest->n_states; s++)
-        nst_expr_visit(module->exprs, nest->state[s].step, add_cost, &cost);
+    for (uint32_t s = 0; s < nest->n_states; s++) nst_expr_visit(module->exprs, nest->state[s].step, add_cost, &cost);
     if (nst_nest_contraction(module, nest, &contraction)) return cost.operations; /* loads are shared by a tile */
     return cost.operations + COST_LOAD * cost.loads;
 }

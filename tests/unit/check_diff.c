@@ -141,8 +141,8 @@ static void check_variant(const Variant *variant, RandomCounts *counts)
         ran++;
         nst_ctx_dispose(&c.ctx);
     }
-    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported, %lu with siblings, %lu with sequences\n", variant->name, ran,
-            refused, siblings, sequences);
+    fprintf(stderr, "%s: %lu graphs, %lu refused as unsupported, %lu with siblings, %lu with sequences\n",
+            variant->name, ran, refused, siblings, sequences);
     if (ran >= GRAPHS / 8 && !(variant->off >> NST_PASS_SIBLINGS & 1))
         cr_expect_gt(siblings, 0, "no graph has siblings");
     if (ran >= GRAPHS / 8 && variant->sequences && !(variant->off >> NST_PASS_SMALL & 1))

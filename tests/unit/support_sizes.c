@@ -15,9 +15,8 @@
        1u << NST_PRIM_IF | 1u << NST_PRIM_LOOP | 1u << NST_PRIM_ASSERT | 1u << NST_PRIM_BITCAST))
 #define DTYPES (1u << NST_F32 | 1u << NST_F16 | 1u << NST_I8 | 1u << NST_U8 | 1u << NST_I32 | 1u << NST_I64)
 
-static const char *const kind_name[SIZES_KINDS] = {"moments", "reciprocals", "rows",  "strips", "tiles",
-                                                   "dots",    "windows",     "bytes", "packs",  "siblings",
-                                                   "sequences"};
+static const char *const kind_name[SIZES_KINDS] = {"moments", "reciprocals", "rows",  "strips",   "tiles",    "dots",
+                                                   "windows", "bytes",       "packs", "siblings", "sequences"};
 
 /* A size that is declared: in its place the number, or (bounds) only its bounds say it. */
 typedef struct Declared {

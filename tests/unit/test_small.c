@@ -74,12 +74,14 @@ Test(small, time_loops_pieces_and_bytes)
     check("graph g(x: f32[3, 1, 16], h0: f32[1, 16]) {\n  %r = const f32[16, 16] seed 2\n  %steps = dim_value 3\n"
           "  %last = loop trips %steps while none states %h0 body(%t: i64[], %go: b1[], %h: f32[1, 16]) {\n"
           "    %row = slice start [%t, 0, 0] %x : f32[1, 1, 16]\n    %in = reshape %row : f32[1, 16]\n"
-          "    %u = contract \"bk,kj->bj\" %h, %r : f32[1, 16]\n    %y = map \"tanh(a * 0.05 + b)\" %u, %in : f32[1, 16]\n"
+          "    %u = contract \"bk,kj->bj\" %h, %r : f32[1, 16]\n    %y = map \"tanh(a * 0.05 + b)\" %u, %in : f32[1, "
+          "16]\n"
           "    yield %go, %y\n  }\n  %m = reduce \"max(a, b)\" axes [1] keep %last\n"
           "  %z = map \"a - b\" %last, %m\n  return z = %z\n}\n",
           NULL, 1, 1);
     check("graph g(x: f32[3, 5], u: u8[3, 12], v: i8[12, 20]) {\n  %s = prefix \"a + b\" axis 1 %x\n"
-          "  %r = reduce \"a + b\" axes [0] keep %s\n  %c = concat axis 0 %s, %r\n  %t = reduce \"a + b\" axes [1] keep %c\n"
+          "  %r = reduce \"a + b\" axes [0] keep %s\n  %c = concat axis 0 %s, %r\n  %t = reduce \"a + b\" axes [1] "
+          "keep %c\n"
           "  %y = map \"a * b\" %c, %t\n"
           "  %i = contract \"ik,kj->ij\" pre 0 \"convert<i32>(a) - 3\" pre 1 \"convert<i32>(a)\" acc i32 %u, %v\n"
           "  return y = %y, i = %i\n}\n",
@@ -89,8 +91,9 @@ Test(small, time_loops_pieces_and_bytes)
 /* A size that is bounded so that even the largest is short; one that is not. */
 Test(small, open_sizes)
 {
-#define TURNS "  %a = reduce \"a + b\" axes [0] keep %x\n  %b = map \"a - b\" %x, %a\n"                                          \
-              "  %c = reduce \"a * b\" axes [1] keep %b\n  %d = map \"a - b\" %b, %c\n  return d = %d\n}\n"
+#define TURNS                                                                                                          \
+    "  %a = reduce \"a + b\" axes [0] keep %x\n  %b = map \"a - b\" %x, %a\n"                                          \
+    "  %c = reduce \"a * b\" axes [1] keep %b\n  %d = map \"a - b\" %b, %c\n  return d = %d\n}\n"
     check("graph g(x: f32[n, 8]) {\n  symbols n in 1..9\n" TURNS, "n=5", 1, 1);
     check("graph g(x: f32[n, 8]) {\n  symbols n in 1..1000000\n" TURNS, "n=5", 2, 0);
 }
@@ -98,11 +101,12 @@ Test(small, open_sizes)
 /* What takes two threads stays alone, between sequences; where long kernels are the most, nothing is joined. */
 Test(small, long_ones_stay)
 {
-    static const char form[] = "graph g(x: f32[1, %d]) {\n  %%w = const f32[%d, 48] seed 1\n  %%v = const f32[48, %d] seed 2\n"
-                               "  %%u = const f32[%d, 24] seed 3\n  %%t = const f32[24, 40] seed 4\n"
-                               "  %%a = contract \"ik,kj->ij\" %%x, %%w\n  %%b = contract \"ik,kj->ij\" %%a, %%v\n"
-                               "  %%c = contract \"ik,kj->ij\" %%b, %%u\n  %%d = contract \"ik,kj->ij\" %%c, %%t\n"
-                               "  return d = %%d\n}\n";
+    static const char form[] =
+        "graph g(x: f32[1, %d]) {\n  %%w = const f32[%d, 48] seed 1\n  %%v = const f32[48, %d] seed 2\n"
+        "  %%u = const f32[%d, 24] seed 3\n  %%t = const f32[24, 40] seed 4\n"
+        "  %%a = contract \"ik,kj->ij\" %%x, %%w\n  %%b = contract \"ik,kj->ij\" %%a, %%v\n"
+        "  %%c = contract \"ik,kj->ij\" %%b, %%u\n  %%d = contract \"ik,kj->ij\" %%c, %%t\n"
+        "  return d = %%d\n}\n";
     check(nst_format(ctx.arena, form, 16, 16, 1400, 1400), NULL, 3, 1);
     check(nst_format(ctx.arena, form, 4000, 4000, 4000, 4000), NULL, 4, 0);
 }
@@ -140,8 +144,7 @@ Test(small, the_same_again_and_again)
     NstText text;
     nst_text_init(&text, ctx.arena);
     nst_text_add(&text, "%s", "graph g(y0: f32[1, 16]) {\n  %w = const f32[16, 16] seed 1\n");
-    for (int k = 0; k < 9; k++)
-        nst_text_add(&text, "  %%y%d = contract \"ik,kj->ij\" %%y%d, %%w\n", k + 1, k);
+    for (int k = 0; k < 9; k++) nst_text_add(&text, "  %%y%d = contract \"ik,kj->ij\" %%y%d, %%w\n", k + 1, k);
     nst_text_add(&text, "  return y = %%y9\n}\n");
     check(nst_text_get(&text), NULL, 9, 0);
 }
@@ -161,11 +164,13 @@ Test(small, a_kernel_takes_so_many)
 /* An index from data inside a sequence: the error names the node that reads with it, not its neighbours. */
 Test(small_errors, an_index_error_names_its_node)
 {
-    static const char graph[] =
-        "graph g(x: f32[4, 6], i: i64[4]) {\n  %s = reduce \"a + b\" axes [0] keep %x : f32[1, 6] origin \"sums (ReduceSum)\"\n"
-        "  %n = map \"a - b\" %x, %s : f32[4, 6] origin \"centre (Sub)\"\n  %t = reduce \"max(a, b)\" axes [1] keep %n : f32[4, 1] origin \"largest (ReduceMax)\"\n"
-        "  %g = gather axis 0 %t, %i : f32[4, 1] origin \"pick (Gather)\"\n  %r = reduce \"a + b\" axes [0] keep %g : f32[1, 1] origin \"total (ReduceSum)\"\n"
-        "  return r = %r\n}\n";
+    static const char graph[] = "graph g(x: f32[4, 6], i: i64[4]) {\n  %s = reduce \"a + b\" axes [0] keep %x : f32[1, "
+                                "6] origin \"sums (ReduceSum)\"\n"
+                                "  %n = map \"a - b\" %x, %s : f32[4, 6] origin \"centre (Sub)\"\n  %t = reduce "
+                                "\"max(a, b)\" axes [1] keep %n : f32[4, 1] origin \"largest (ReduceMax)\"\n"
+                                "  %g = gather axis 0 %t, %i : f32[4, 1] origin \"pick (Gather)\"\n  %r = reduce \"a + "
+                                "b\" axes [0] keep %g : f32[1, 1] origin \"total (ReduceSum)\"\n"
+                                "  return r = %r\n}\n";
     NstEngine *engine;
     NstModel *model;
     NstSession *session;
