@@ -37,9 +37,9 @@ static Form form_of(NstModule *module, const NstGroup *group)
     return nst_is_row_group(group) ? FORM_ROWS : FORM_PLAIN;
 }
 
-static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group);
+static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group, const NstGroup *fused);
 
-/* Groups one after the other.  What one of them needs flat is flat for all. */
+/* Groups one after the other.  What one of them needs flat is flat for all; locals of rows stay where they are, for rows are short. */
 static NstStatus write_sequence(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
     for (uint32_t k = 0; k < group->items.n; k++) {
@@ -50,19 +50,20 @@ static NstStatus write_sequence(NstCtx *ctx, NstWriter *w, const NstGroup *group
     }
     for (uint32_t k = 0; k < group->items.n; k++) {
         nst_writer_open_locals(w, &w->kernel->body, group, k);
-        NST_TRY(write_group(ctx, w, group->items.at[k].group));
+        NST_TRY(write_group(ctx, w, group->items.at[k].group, group->items.at[k].group));
     }
     return NST_OK;
 }
 
-static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group)
+/* `fused` is the group before locals of rows were put in place. */
+static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group, const NstGroup *fused)
 {
     switch (form_of(w->module, group)) {
     case FORM_TILE: return write_tile(ctx, w, group);
     case FORM_SIBLINGS: return write_siblings(ctx, w, group);
     case FORM_STRIP: return nst_write_strip(ctx, w, group);
     case FORM_SERIAL: return nst_write_serial(ctx, w, group);
-    case FORM_ROWS: return nst_write_rows(ctx, w, group);
+    case FORM_ROWS: return nst_write_rows(ctx, w, group, fused);
     case FORM_SEQUENCE: return write_sequence(ctx, w, group);
     case FORM_PLAIN: nst_writer_plain_group(w, &w->kernel->body, group); break;
     }
@@ -94,10 +95,11 @@ static NstStatus schedule_group(NstCtx *ctx, NstModule *module, const NstGroup *
                                 bool once, NstScheduled *result)
 {
     bool on = nst_pass_on(options, NST_PASS_SCHEDULE) && !(once && is_short(module, group));
+    NstGroup placed = on && form_of(module, group) == FORM_ROWS ? nst_rows_in_place(module, group) : *group;
     NstWriter w;
-    nst_writer_init(&w, module, group);
+    nst_writer_init(&w, module, &placed);
     if (on)
-        NST_TRY(write_group(ctx, &w, group));
+        NST_TRY(write_group(ctx, &w, &placed, group));
     else
         nst_writer_plain_group(&w, &w.kernel->body, group);
     nst_writer_finish(&w, &result->kernel, &result->arg);
