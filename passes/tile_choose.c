@@ -29,8 +29,7 @@ typedef struct Choice {
     NstTileSchedule *s;
     uint32_t n_common;
     int64_t m, n, k; /* extents of rows, columns, reduction; TYPICAL where not constant */
-    int64_t
-        pitch; /* bytes from one row of columns to the next in the output: more than its columns where it is padded */
+    int64_t pitch;   /* bytes of a row of columns in the output, its padding included */
     bool m_fixed, n_fixed;
 } Choice;
 
@@ -491,7 +490,7 @@ static void choose_parallel(Choice *c)
     }
 }
 
-/* Bytes from one row of columns to the next in the first output. */
+/* Bytes of a row of columns in the first output, with what pads it to whole vectors. */
 static int64_t pitch_of(const Choice *c)
 {
     NstDims *dims = c->module->dims;
@@ -501,7 +500,8 @@ static int64_t pitch_of(const Choice *c)
     int64_t pitch = 0;
     if (c->s->row_axis >= 0 && nst_dim_linear(dims, offset, c->nest->axis[c->s->row_axis].var, &coef, &rest))
         (void)nst_dim_is_const(dims, coef, &pitch);
-    return (pitch > c->n ? pitch : c->n) * nst_dtype_info(buffer->dtype)->bytes;
+    bool is_padded = pitch > c->n && pitch < c->n + nst_target_lanes(c->module->target, buffer->dtype);
+    return (is_padded ? pitch : c->n) * nst_dtype_info(buffer->dtype)->bytes;
 }
 
 static void measure(Choice *c)
