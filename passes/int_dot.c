@@ -165,9 +165,10 @@ static uint32_t axes_of(IntDot *d, NstExpr e, NstAxis *axis)
     return n;
 }
 
-/* A nest out[axes] = value (with states: their result), stored in a buffer of its own; the load that reads it back. */
+/* A nest out[axes] = value (with states: their result), stored in a buffer of its own; the load that reads it back.  constants: the
+ * nest reads no other. */
 static NstExpr through_buffer(IntDot *d, NstNest *nest, NstAxis *axis, uint32_t n, NstDtype dtype, NstExpr value,
-                              bool constant)
+                              bool constants)
 {
     NstModule *module = d->module;
     NstDim *shape = NST_NEW_ARRAY(module->arena, NstDim, n), *index = NST_NEW_ARRAY(module->arena, NstDim, n);
@@ -175,13 +176,14 @@ static NstExpr through_buffer(IntDot *d, NstNest *nest, NstAxis *axis, uint32_t 
         shape[k] = axis[k].extent;
         index[k] = nst_dim_sym(module->dims, axis[k].var);
     }
-    NstBuf buffer =
-        nst_module_buffer(module, nest->name, dtype, (int)n, shape, constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);
+    NstBuf buffer = nst_module_buffer(module, nest->name, dtype, (int)n, shape, NST_ROLE_TEMP);
     nest->n_axes = n;
     nest->axis = axis;
     nest->n_outs = 1;
     nest->out = NST_NEW(module->arena, NstNestOut);
     nest->out[0] = (NstNestOut){.buffer = buffer, .n_index = n, .index = index, .value = value};
+    bool constant = constants && !nst_nest_uses_sizes(module, nest);
+    if (constant) nst_module_get(module, buffer)->role = NST_ROLE_PACKED;
     NstNest *fresh = nst_nest_clone(module, nest);
     if (constant)
         nst_vec_push(module->arena, &d->prepack, fresh);

@@ -136,6 +136,21 @@ static bool nest_uses(NstModule *module, const NstNest *nest, NstSym sym)
     return uses || buffers_use(module, &touched, sym);
 }
 
+/* The next symbol that stands for a size; 0 when there is none. */
+static NstSym next_size(const NstModule *module, NstSym sym)
+{
+    while (sym.i++ < nst_dims_sym_count(module->dims))
+        if (nst_dims_sym(module->dims, sym)->kind != NST_SYM_INDEX) return sym;
+    return (NstSym){0};
+}
+
+bool nst_nest_uses_sizes(NstModule *module, const NstNest *nest)
+{
+    for (NstSym sym = next_size(module, (NstSym){0}); sym.i; sym = next_size(module, sym))
+        if (nest_uses(module, nest, sym)) return true;
+    return false;
+}
+
 /* Bodies may use any symbol that is known outside. */
 bool nst_group_uses_sym(NstModule *module, const NstGroup *group, NstSym sym)
 {
@@ -301,6 +316,16 @@ bool nst_module_is_constant(NstModule *module, NstExpr e)
     Constancy c = {module, true};
     nst_expr_visit(module->exprs, e, visit_constancy, &c);
     return c.constant;
+}
+
+bool nst_module_is_ahead(NstModule *module, NstExpr e, const NstAxis *axis, uint32_t n)
+{
+    for (NstSym sym = next_size(module, (NstSym){0}); sym.i; sym = next_size(module, sym)) {
+        if (expr_uses(module, e, sym)) return false;
+        for (uint32_t k = 0; k < n; k++)
+            if (nst_dim_uses(module->dims, axis[k].extent, sym)) return false;
+    }
+    return nst_module_is_constant(module, e);
 }
 
 typedef struct Factor {

@@ -181,6 +181,8 @@ void nst_subst_end(NstNestSubst *s, NstNest *nest);        /* NULL: nothing is l
 NstGroup *nst_group_new(NstModule *module, NstNest *nest); /* of one nest, no common axes */
 /* True if the group is several independent nests side by side, without common axes (fuse_siblings.c makes such). */
 bool nst_is_sibling_group(const NstGroup *group);
+/* True if the nest, or the shape of a buffer it touches, has a size that is known only when the plan runs. */
+bool nst_nest_uses_sizes(NstModule *module, const NstNest *nest);
 /* True if a nest of the group, or the shape of a buffer it touches, has the symbol. */
 bool nst_group_uses_sym(NstModule *module, const NstGroup *group, NstSym sym);
 /* True if the buffer lives within the group, or one inside of it. */
@@ -203,6 +205,8 @@ NstStatus nst_group_to_kernel(NstCtx *ctx, NstModule *module, const NstGroup *gr
 bool nst_module_buffer_is_constant(const NstModule *module, NstBuf buffer);
 /* True if all that e loads is. */
 bool nst_module_is_constant(NstModule *module, NstExpr e);
+/* True if e over n axes can be computed before the first run: of constants alone, and of no size that is known only then. */
+bool nst_module_is_ahead(NstModule *module, NstExpr e, const NstAxis *axis, uint32_t n);
 /* Puts `to` in the place of `from` in the step of the nest's first state. */
 void nst_nest_replace_factor(NstModule *module, NstNest *nest, NstExpr from, NstExpr to);
 /* The inverse for one plain nest, so that .nsl text can be scheduled: NST_E_UNSUPPORTED with the reason if the kernel has

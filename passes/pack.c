@@ -22,7 +22,6 @@ typedef struct LoadVisit {
     NstModule *module;
     NstSym col;
     bool inside;     /* all loads are at places that the buffer has, whatever the axes */
-    bool constant;   /* all loads are of constants */
     int lanes;       /* of a vector of columns */
     bool contiguous; /* vectors of loads that depend on col are adjacent elements */
     uint32_t loads;
@@ -38,12 +37,10 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
     for (uint32_t k = 0; k < node->n_index; k++)
         v->inside &= nst_dim_compare(dims, node->index[k], NST_DIM_GE, nst_dim_const(dims, 0)) == NST_TRUE &&
                      nst_dim_compare(dims, node->index[k], NST_DIM_LT, loaded->shape[k]) == NST_TRUE;
-    const NstModuleBuffer *from = nst_module_get(v->module, (NstBuf){node->ref});
     v->loads++;
-    v->constant = v->constant && nst_module_buffer_is_constant(v->module, (NstBuf){node->ref});
-    NstDim offset = nst_layout_offset(dims, &from->buffer.layout, node->index);
+    NstDim offset = nst_layout_offset(dims, &loaded->layout, node->index);
     if (!nst_dim_uses(dims, offset, v->col)) return;
-    v->contiguous = v->contiguous && nst_layout_adjacent(dims, &from->buffer.layout, node->index, v->col, v->lanes);
+    v->contiguous = v->contiguous && nst_layout_adjacent(dims, &loaded->layout, node->index, v->col, v->lanes);
 }
 
 /* Axes of the packed buffer: outer axes and further columns that the operand depends on, reductions, the column axis. */
@@ -155,14 +152,13 @@ static bool worth_packing(NstModule *module, const NstNest *nest, const NstTileS
 {
     NstSym col = nest->axis[s->col_axis].var;
     if (!nst_expr_uses_sym(module->exprs, c->b, col)) return false;
-    LoadVisit visit = {
-        .module = module, .col = col, .inside = true, .constant = true, .lanes = s->lanes, .contiguous = true};
+    LoadVisit visit = {.module = module, .col = col, .inside = true, .lanes = s->lanes, .contiguous = true};
     nst_expr_visit(module->exprs, c->b, visit_load, &visit);
     /* Under a condition (the padding of a window) a place may lie outside; the copy of it would not ask. */
     if (nest->guard.i && !visit.inside) return false;
     if (!visit.loads || !collect_axes(module, nest, c->b, s->col_axis, n_common, axes)) return false;
-    *constant = visit.constant;
-    if (visit.constant) return true;
+    *constant = nst_module_is_ahead(module, c->b, axes->axis, (uint32_t)axes->n);
+    if (*constant) return true;
     int64_t bytes = nst_dtype_info(nst_expr(module->exprs, c->b)->type)->bytes, value;
     for (int k = axes->first_k; k < axes->n; k++)
         bytes *= nst_dim_is_const(module->dims, axes->axis[k].extent, &value) ? value : TYPICAL_EXTENT;

@@ -126,7 +126,7 @@ NstPackedMatrix nst_pack_matrix(NstModule *module, NstNest *nest, NstExpr operan
         shape[k] = axes.axis[k].extent;
         index[k] = nst_dim_sym(module->dims, axes.axis[k].var);
     }
-    NstPackedMatrix result = {.constant = nst_module_is_constant(module, operand)};
+    NstPackedMatrix result = {.constant = nst_module_is_ahead(module, operand, axes.axis, (uint32_t)axes.n)};
     const char *name = nst_format(module->arena, "%s_%s", nest->name, words_down ? "columns" : "rows");
     NstBuf packed =
         nst_module_buffer(module, name, NST_I32, axes.n, shape, result.constant ? NST_ROLE_PACKED : NST_ROLE_TEMP);

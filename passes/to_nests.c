@@ -235,7 +235,7 @@ static NstDim kept_part(const NstLowering *lower, const NstNode *node, int axis,
 }
 
 /* All of the output takes the value of the padding, then the input goes where it belongs. */
-static NstStatus lower_filled(NstLowering *lower, const NstNode *node)
+static void lower_filled(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
     NstBuf buffer = nst_lower_output(lower, node->out[0]);
@@ -255,27 +255,38 @@ static NstStatus lower_filled(NstLowering *lower, const NstNode *node)
         to[k] = nst_dim_add(lower->dims, nst_dim_mul_const(lower->dims, index[k], step), node->attr.pad.lo[k]);
         if (step > 1) inside = nst_and(lower->exprs, inside, nst_in_range(lower, to[k], out->shape[k]));
     }
+    copy.nest->store_guard = inside;
     nst_lower_store(lower, copy.nest, buffer, to, nst_read_value(&copy, node->in[0], index));
     nst_read_finish(&copy);
     nst_lower_add(lower, copy.nest);
-    NST_CHECK(lower->ctx, !inside.i, NST_E_UNSUPPORTED,
-              "pad between elements that crops an axis that may be empty has no nest form (bind the shape)");
-    return NST_OK;
+}
+
+/* The plan checks that an axis which gives the padding its elements has one, unless the result is empty along it too. */
+static void check_not_empty(NstLowering *lower, const NstNode *node, int axis, NstDim extent, NstDim padded)
+{
+    NstDims *dims = lower->dims;
+    NstDim least = nst_dim_min(dims, padded, nst_dim_const(dims, 1));
+    const char *message = nst_format(lower->arena, "%s: axis %d is empty, allowed for a result that is not: constant mode",
+                                     nst_origin_text(lower->module->origins, node->origin), axis);
+    nst_vec_push(lower->arena, &lower->module->checks,
+                 ((NstModuleCheck){extent, nst_dim_max(dims, extent, least), message}));
 }
 
 /* A pad that is stored.  Reading the input at a clamped index needs an element to clamp to. */
-static NstStatus lower_pad(NstLowering *lower, const NstNode *node)
+static void lower_pad(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
-    if (out->dtype == NST_C128 && node->attr.pad.mode == NST_PAD_CONSTANT) return lower_filled(lower, node);
+    bool filled = out->dtype == NST_C128;
     for (int k = 0; k < in->rank; k++) {
         NstDim one = nst_dim_const(lower->dims, 1);
         if (!is_padded(lower, node, k) || nst_dim_compare(lower->dims, in->shape[k], NST_DIM_GE, one) == NST_TRUE)
             continue;
-        if (node->attr.pad.mode != NST_PAD_CONSTANT)
-            NST_FAIL(lower->ctx, NST_E_UNSUPPORTED,
-                     "pad by the elements of a tensor whose axis %d may be empty has no nest form (bind the shape)", k);
-        return lower_filled(lower, node);
+        filled = true;
+        if (node->attr.pad.mode != NST_PAD_CONSTANT) check_not_empty(lower, node, k, in->shape[k], out->shape[k]);
+    }
+    if (filled && node->attr.pad.mode == NST_PAD_CONSTANT) {
+        lower_filled(lower, node);
+        return;
     }
     NstReading reading = nst_lower_begin(lower, "pad", node->origin, out->rank);
     NstNest *nest = reading.nest;
@@ -284,7 +295,6 @@ static NstStatus lower_pad(NstLowering *lower, const NstNode *node)
     nst_lower_store(lower, nest, nst_lower_output(lower, node->out[0]), index, value);
     nst_read_finish(&reading);
     nst_lower_add(lower, nest);
-    return NST_OK;
 }
 
 static void lower_update_slice(NstLowering *lower, const NstNode *node)
@@ -331,7 +341,7 @@ static NstStatus lower_node(NstLowering *lower, const NstNode *node)
     case NST_PRIM_MAP:
     case NST_PRIM_CONVERT:
     case NST_PRIM_BITCAST: lower_pointwise(lower, node); return NST_OK;
-    case NST_PRIM_PAD: return lower_pad(lower, node);
+    case NST_PRIM_PAD: lower_pad(lower, node); return NST_OK;
     case NST_PRIM_CONCAT: lower_pieces(lower, node); return NST_OK;
     case NST_PRIM_UPDATE_SLICE: lower_update_slice(lower, node); return NST_OK;
     case NST_PRIM_REDUCE: nst_lower_reduce(lower, node); return NST_OK;

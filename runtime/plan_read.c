@@ -274,12 +274,13 @@ static NstPlanPort get_port(Reader *r, bool vague)
         fault(r, "a port without a type");
         port.type.rank = 0;
     }
-    port.type.shape = get_sizes(r, port.type.rank < 0 ? 0 : port.type.rank);
+    int axes = port.type.rank < 0 ? 0 : port.type.rank;
+    port.type.shape = get_sizes(r, axes);
     port.buffer = (uint32_t)get(r, 4); /* checked when the buffers are there */
     bool only = get_below(r, 1, 2, "a truth value");
     port.only_bytes = get_count(r, 1);
-    int64_t *shape = NST_NEW_ARRAY(r->arena, int64_t, port.type.rank);
-    for (int axis = 0; only && axis < port.type.rank; axis++) shape[axis] = (int64_t)get(r, 8);
+    int64_t *shape = NST_NEW_ARRAY(r->arena, int64_t, (size_t)axes);
+    for (int axis = 0; only && axis < axes; axis++) shape[axis] = (int64_t)get(r, 8);
     if (port.only_bytes > (size_t)(r->end - r->at)) fault(r, "a value longer than what follows");
     port.only_shape = shape;
     if (only) port.only = r->at;

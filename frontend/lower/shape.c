@@ -160,11 +160,11 @@ static D bound(NstLower *c, D b, D n, D lo, D hi)
     D zero = num(c, 0);
     if (known(c, b, &value)) {
         if (value >= INT32_MAX) return hi;
-        if (value <= -INT64_MAX) return lo;
+        if (value <= -INT64_MAX) return least(c, lo, hi);
         return least(c, most(c, value < 0 ? add(c, n, b) : b, lo), hi);
     }
-    if (compare(c, b, NST_DIM_GE, zero) != NST_TRUE) /* adds n if b < 0 */
-        b = add(c, b, mul(c, n, least(c, most(c, sub(c, zero, b), zero), num(c, 1))));
+    if (compare(c, b, NST_DIM_GE, zero) != NST_TRUE) /* adds n if b < 0; no -b, which the least number has not */
+        b = sub(c, b, mul(c, n, least(c, most(c, b, num(c, -1)), zero)));
     return least(c, most(c, b, lo), hi);
 }
 
@@ -182,7 +182,7 @@ static Cut cut(NstLower *c, D n, D start, D end, int64_t step)
         span = sub(c, to, from);
     } else {
         int64_t value;
-        from = bound(c, start, n, num(c, -1), last);
+        from = bound(c, start, n, zero, last); /* of an empty axis: -1 */
         bool all = known(c, end, &value) && value <= -INT32_MAX;
         to = all ? num(c, -1) : bound(c, end, n, num(c, -1), last);
         span = sub(c, from, to);
