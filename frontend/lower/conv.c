@@ -208,8 +208,9 @@ static void transposed_padding(NstLower *c, V x, Geometry *q)
         q->more[k] = num(c, extra[k]);
         if (n == 0 && !same) continue;
         D all = sub(c, full, n ? num(c, wanted[k]) : mul(c, size, num(c, q->stride[k])));
-        D half = nst_dim_floordiv(c->b->graph->dims, all, num(c, 2));
-        q->lo[k] = upper ? half : sub(c, all, half);
+        /* An output larger than what the kernel reaches has the rest at its end. */
+        D cropped = most(c, all, num(c, 0)), half = nst_dim_floordiv(c->b->graph->dims, cropped, num(c, 2));
+        q->lo[k] = upper ? half : sub(c, cropped, half);
         q->hi[k] = sub(c, all, q->lo[k]);
     }
 }

@@ -14,6 +14,8 @@ typedef struct Fold {
 } Fold;
 
 static const Fold to_zero = {"a", "a"}, to_border = {"max(min(a, b - 1), 0)", "max(min(a, b - 1), 0)"},
+                  /* positions up to the edges of the outer elements stay, as ONNX's reference has it */
+    to_border_at_edges = {"a >= -0.5 & a <= b - 0.5 ? a : max(min(a, b - 1), 0)", "max(min(a, b - 1), 0)"},
                   mirrored_at_centres = {"b <= 1 ? 0 : b - 1 - abs(mod(a, 2*b - 2) - (b - 1))",
                                          "b <= 1 ? 0 : b - 1 - abs(mod(a, 2*b - 2) - (b - 1))"},
                   mirrored_at_edges = {"b - 0.5 - abs(mod(a + 0.5, 2*b) - b)", "b - 0.5 - abs(mod(a + 0.5, 2*b) - b)"};
@@ -105,7 +107,7 @@ LOWER(grid_sample)
                            : is_mode(c, "cubic", "bicubic")   ? &cubic
                                                               : NULL;
     const Fold *fold = attr_is(c, "padding_mode", "zeros")         ? &to_zero
-                       : attr_is(c, "padding_mode", "border")      ? &to_border
+                       : attr_is(c, "padding_mode", "border")      ? corners ? &to_border : &to_border_at_edges
                        : !attr_is(c, "padding_mode", "reflection") ? NULL
                        : corners                                   ? &mirrored_at_centres
                                                                    : &mirrored_at_edges;
