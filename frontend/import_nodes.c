@@ -174,6 +174,24 @@ static NstStatus import_call(NstImport *m, const Onnx__FunctionProto *f, const O
 
 /* --- one node -------------------------------------------------------------------------------------------------- */
 
+/* The schema allows the types: what the builder refuses then is a type that the lowering lacks, not a fault of the model (whose
+ * graphs in attributes may have some). */
+static NstStatus refuse_types(NstImport *m, const NstOpRow *row, const NstLower *c, const NstNodeShape *shape)
+{
+    if (m->ctx->status != NST_E_TYPE || strncmp(m->ctx->error, c->label, strlen(c->label)) == 0) return m->ctx->status;
+    for (uint32_t k = 0; k < c->attrs.list.n; k++)
+        if (c->attrs.list.at[k].type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH) return m->ctx->status;
+    NstText types;
+    const char *why = nst_strdup(m->scratch, m->ctx->error);
+    nst_text_init(&types, m->scratch);
+    for (int k = 0; k < shape->n_in; k++)
+        if (shape->in[k])
+            nst_text_add(&types, "%s%s", types.n ? ", " : "", nst_dtype_info(shape->in[k]->dtype)->name);
+    nst_ctx_clear(m->ctx);
+    NST_FAIL(m->ctx, NST_E_UNSUPPORTED, "%s: %s-%d of %s is not supported: %s", c->label, row->name, row->since,
+             nst_text_get(&types), why);
+}
+
 static NstStatus import_operator(NstImport *m, const Onnx__NodeProto *node, const char *name, NstLower *c)
 {
     const NstOpRow *row = NULL;
@@ -184,7 +202,7 @@ static NstStatus import_operator(NstImport *m, const Onnx__NodeProto *node, cons
     NstNodeShape shape = {c->label, types_of(m, c->ins, c->n_ins), c->n_ins, c->n_outs};
     NST_TRY(nst_op_check(m->ctx, row, &shape));
     m->b->origin = nst_origin_of(m->graph->origins, nst_format(m->scratch, "%.200s (%s)", name, row->name));
-    NST_TRY(run_row(m, row, c));
+    if (run_row(m, row, c) != NST_OK) return refuse_types(m, row, c, &shape);
     if (!m->options->imported) return NST_OK;
     NstImportedNode heard = {row, shape.in, types_of(m, c->outs, c->n_outs), shape.n_in, shape.n_out};
     m->options->imported(m->options->imported_arg, &heard);

@@ -231,7 +231,7 @@ bool const_scalar(NstLower *c, V v, NstScalar *value)
     if (failed(c) || v.i == 0 || !known(c, product(c, v, 0, rank(c, v)), &n) || n != 1) return false;
     const NstNode *node = nst_value_node(c->b->graph, v);
     while (node->prim == NST_PRIM_RESHAPE) node = nst_value_node(c->b->graph, node->in[0]);
-    if (node->prim != NST_PRIM_CONST || dtype(c, v) == NST_STR) return false;
+    if (node->prim != NST_PRIM_CONST || dtype(c, v) == NST_STR || dtype(c, v) == NST_C128) return false;
     const NstConst *k = &node->attr.constant;
     *value = k->data ? nst_scalar_load(dtype(c, v), k->data) : k->splat;
     return true;
@@ -245,6 +245,16 @@ bool const_number(NstLower *c, V v, double *value)
     return true;
 }
 
+D broadcast_extent(NstLower *c, D own, D wanted)
+{
+    D one = num(c, 1);
+    if (is_num(c, wanted, 1) || nst_dim_same(own, wanted)) return own;
+    if (is_num(c, own, 1)) return wanted;
+    if (compare(c, own, NST_DIM_EQ, one) == NST_FALSE) return own;
+    if (compare(c, wanted, NST_DIM_EQ, one) == NST_FALSE) return wanted;
+    return mul(c, most(c, own, wanted), least(c, least(c, own, wanted), one));
+}
+
 const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
 {
     *n = -1;
@@ -256,10 +266,14 @@ const D *sizes_in(NstLower *c, int k, const char *what, int64_t lo, int *n)
         return is.dim;
     }
     int64_t count;
-    if (rank(c, in(c, k)) > 1 || !known(c, product(c, in(c, k), 0, rank(c, in(c, k))), &count) ||
-        count > NST_MAX_RANK) {
+    if (rank(c, in(c, k)) > 1 || !known(c, product(c, in(c, k), 0, rank(c, in(c, k))), &count)) {
         needs_value(c, in(c, k));
         fail(c, NST_E_UNSUPPORTED, "the number of entries of %s is not known: not supported", what);
+        return NULL;
+    }
+    if (count > NST_MAX_RANK) {
+        needs_value(c, in(c, k));
+        fail(c, NST_E_LIMIT, "%s has %lld entries, allowed: at most %d", what, (long long)count, NST_MAX_RANK);
         return NULL;
     }
     D *dims = NST_NEW_ARRAY(c->arena, D, count);

@@ -110,6 +110,8 @@ bool known(NstLower *c, D a, int64_t *value);
 bool choose(NstLower *c, bool known);
 NstTruth compare(NstLower *c, D a, NstDimCompare op, D b);
 
+/* The extent of two that are broadcast; where nothing can be proven, as infer.c has it for maps. */
+D broadcast_extent(NstLower *c, D own, D wanted);
 /* An extent that must be that number: fails, or is checked at run time where it is open. */
 void require_size(NstLower *c, D extent, int64_t value, const char *what);
 /* An axis -rank..rank-1 (inclusive: ..rank) as 0..; fails outside. */

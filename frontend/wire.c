@@ -83,7 +83,7 @@ static NstStatus read_value(const Scan *scan, Span *span, int wire, Span *value)
         return NST_OK;
     }
     NST_CHECK(scan->ctx, wire == WIRE_BYTES || wire == WIRE_64 || wire == WIRE_32, NST_E_PARSE,
-              "%s: wire type %d at byte %lld, allowed: 0, 1, 2, 5; these are no bytes of such a message", scan->what,
+              "%s: wire type %d at byte %lld, allowed: 0, 1, 2, 5; these are no bytes of an ONNX message", scan->what,
               wire, offset_of(scan, span->p));
     if (wire == WIRE_BYTES) NST_TRY(read_varint(scan, span, &n));
     NST_CHECK(scan->ctx, n <= (uint64_t)(span->end - span->p), NST_E_PARSE,
@@ -150,7 +150,7 @@ static NstStatus scan_field(Scan *scan, const ProtobufCMessageDescriptor *messag
     Span value;
     NST_TRY(read_varint(scan, span, &tag));
     NST_CHECK(scan->ctx, tag >> 3 > 0 && tag >> 3 < 1 << 29, NST_E_PARSE,
-              "%s: field number %llu of %s at byte %lld: these are no bytes of such a message", scan->what,
+              "%s: field number %llu of %s at byte %lld: these are no bytes of an ONNX message", scan->what,
               (unsigned long long)(tag >> 3), message->short_name, offset_of(scan, at));
     unsigned number = (unsigned)(tag >> 3);
     int wire = (int)(tag & 7);
@@ -160,7 +160,7 @@ static NstStatus scan_field(Scan *scan, const ProtobufCMessageDescriptor *messag
     if (!field || (is_tensor && number >= MAPPED_OFFSET_FIELD)) return NST_OK;
     bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == WIRE_BYTES && wire_type_of(field->type) != wire;
     NST_CHECK(scan->ctx, packed || wire == wire_type_of(field->type), NST_E_PARSE,
-              "%s: field '%s' of %s at byte %lld has wire type %d, allowed: %d; these are no bytes of such a message",
+              "%s: field '%s' of %s at byte %lld has wire type %d, allowed: %d; these are no bytes of an ONNX message",
               scan->what, field->name, message->short_name, offset_of(scan, at), wire, wire_type_of(field->type));
     if (packed) NST_TRY(check_packed(scan, field, value));
     if (field->type == PROTOBUF_C_TYPE_STRING) NST_TRY(check_text(scan, field, value));

@@ -487,6 +487,15 @@ static bool index_uses(const RowBytes *v, const NstExprNode *load, NstAxis axis)
     return false;
 }
 
+/* n times an extent; one that is not known is that of a middling row. */
+static int64_t times_extent(const NstModule *module, int64_t n, NstDim extent)
+{
+    int64_t lo, hi;
+    nst_dim_bounds(module->dims, extent, &lo, &hi);
+    if (hi <= 0 || n >= INT64_MAX >> 21) return n;
+    return n * (hi > (1 << 20) ? 1 << 10 : hi);
+}
+
 static void count_bytes(void *arg, NstExpr e, const NstExprNode *node)
 {
     RowBytes *v = arg;
@@ -503,8 +512,8 @@ static void count_bytes(void *arg, NstExpr e, const NstExprNode *node)
         nst_dim_bounds(v->module->dims, axis.extent, &lo, &hi);
         if (k < v->n_common)
             moves = moves || hi > 1;
-        else if (hi > 0 && bytes < INT64_MAX >> 21)
-            bytes *= hi > (1 << 20) ? 1 << 10 : hi; /* unknown: a middling row */
+        else
+            bytes = times_extent(v->module, bytes, axis.extent);
     }
     *(moves ? &v->moving : &v->same) += bytes;
 }
@@ -548,9 +557,10 @@ static RowPlan plan_rows(NstWriter *w, const NstGroup *group, NstDim rows)
     while (sharing > 1 && hi / sharing < SHARING_ITERATIONS) sharing /= 2;
     if (plan.side_by_side * bytes.moving + bytes.same > l1 && bytes.same > l1 / 4 && sharing > 1 &&
         ends_in_map(w, group)) {
-        NstDim width = group->items.at[group->items.n - 1].nest->axis[group->n_axes].extent;
-        int64_t columns, unused;
-        nst_dim_bounds(module->dims, width, &unused, &columns);
+        const NstNest *last = group->items.at[group->items.n - 1].nest;
+        int64_t columns = 1;
+        for (uint32_t k = group->n_axes; k < last->n_axes; k++)
+            columns = times_extent(module, columns, last->axis[k].extent);
         if (columns < INT64_MAX / l1) columns = columns * (l1 / SHARED_PART_OF_L1) / bytes.same / 64 * 64;
         return (RowPlan){1, sharing, columns > 64 ? columns : 64};
     }
@@ -609,7 +619,8 @@ static void write_sharing_rows(NstCtx *ctx, NstWriter *w, NstBlock *block, const
         Rows r = open_member(ctx, w, &jam, k);
         write_nest(&r, body);
     }
-    NstDim width = nst_writer_dim(w, jam.group->items.at[jam.group->items.n - 1].nest->axis[jam.group->n_axes].extent);
+    const NstNest *last = nst_flat_nest(w, jam.group->items.at[jam.group->items.n - 1].nest, jam.group->n_axes);
+    NstDim width = nst_writer_dim(w, last->axis[jam.group->n_axes].extent);
     NstDim columns = nst_dim_const(dims, plan->columns), whole = nst_dim_floordiv(dims, width, columns);
     body = nst_writer_loop(w, block, "c", zero, whole, 1, NST_FOR_SERIAL, 0, &c);
     NstDim lo = nst_dim_mul(dims, c, columns), done = nst_dim_mul(dims, whole, columns);

@@ -125,6 +125,7 @@ static NstStatus import_onnx(NstCompile *c)
     c->n_fixed = options.n_fixed;
     if (status == NST_OK && n > 0) status = agree_with_open(c, &options);
     if (status == NST_E_UNSUPPORTED) nst_compile_try_sizes(c, &options);
+    if (status == NST_E_PARSE) (void)nst_note(c->ctx, "in '%s'", request->name);
     return status;
 }
 

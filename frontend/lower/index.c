@@ -171,16 +171,13 @@ LOWER(top_k)
     out(c, 1, sorted[1]);
 }
 
-/* Places of the elements that are not zero: [rank, count]. */
+/* Places of the elements that are not zero: [rank, count]; a scalar counts as one element of rank 1. */
 LOWER(non_zero)
 {
-    V x = in(c, 0), place[NST_MAX_RANK], kept[NST_MAX_RANK];
+    V x = rank(c, in(c, 0)) == 0 ? insert_axis(c, in(c, 0), 0) : in(c, 0), place[NST_MAX_RANK], kept[NST_MAX_RANK];
     int r = rank(c, x);
     D all = product(c, x, 0, r);
     NstSym count;
-    if (r == 0) fail(c, NST_E_UNSUPPORTED, "of a scalar: not supported");
-    if (nst_dtype_info(dtype(c, x))->klass == NST_CLASS_COMPLEX)
-        fail(c, NST_E_UNSUPPORTED, "of complex numbers: not supported");
     if (failed(c)) return;
     V mask = dtype(c, x) == NST_BOOL ? x : map(c, "a != b", handles(c, x), handles(c, number(c, dtype(c, x), 0)));
     for (int k = 0; k < r; k++) {

@@ -26,6 +26,23 @@ static V drop_broadcast(NstLower *c, V x, V other, int batch, char *labels)
     return y;
 }
 
+/* x with those batch axes expanded that may have extent 1 where the other's have another. */
+static V spread_batch(NstLower *c, V x, V other)
+{
+    int r = rank(c, x), less = r - rank(c, other);
+    D shape[NST_MAX_RANK];
+    bool open = false;
+    for (int k = 0; k < r; k++) {
+        D own = shape[k] = dim(c, x, k);
+        if (k >= r - 2 || k < less || is_num(c, own, 1) || compare(c, own, NST_DIM_EQ, num(c, 1)) == NST_FALSE ||
+            compare(c, own, NST_DIM_EQ, dim(c, other, k - less)) == NST_TRUE)
+            continue;
+        shape[k] = broadcast_extent(c, own, dim(c, other, k - less));
+        open |= !nst_dim_same(own, shape[k]);
+    }
+    return open ? expand(c, x, r, shape) : x;
+}
+
 /* [..., i, k] x [k, j] is one product of all rows. */
 static V rows_by_matrix(NstLower *c, V a, V b)
 {
@@ -52,7 +69,8 @@ static V matrices(NstLower *c, V a, V b, V a_zero, V b_zero)
 {
     char la[NST_MAX_RANK + 3], lb[NST_MAX_RANK + 3], all[NST_MAX_RANK + 3];
     int ra = rank(c, a), rb = rank(c, b), batch = (ra > rb ? ra : rb) - 2;
-    V x = drop_broadcast(c, a, b, batch, la), z = drop_broadcast(c, b, a, batch, lb);
+    V wide = spread_batch(c, a, b), broad = spread_batch(c, b, a);
+    V x = drop_broadcast(c, wide, broad, batch, la), z = drop_broadcast(c, broad, wide, batch, lb);
     for (int k = 0; k < batch; k++) all[k] = batch_label(k);
     all[batch] = '\0';
     strcat(la, "ik");

@@ -109,17 +109,6 @@ LOWER(unsqueeze)
     out(c, 0, x);
 }
 
-/* The shape of two shapes broadcast; where nothing can be proven, as infer.c does for maps. */
-static D broadcast_extent(NstLower *c, D own, D wanted)
-{
-    D one = num(c, 1);
-    if (is_num(c, wanted, 1) || nst_dim_same(own, wanted)) return own;
-    if (is_num(c, own, 1)) return wanted;
-    if (compare(c, own, NST_DIM_EQ, one) == NST_FALSE) return own;
-    if (compare(c, wanted, NST_DIM_EQ, one) == NST_FALSE) return wanted;
-    return mul(c, most(c, own, wanted), least(c, least(c, own, wanted), one));
-}
-
 LOWER(expand)
 {
     V x = in(c, 0);
@@ -400,10 +389,12 @@ LOWER(constant_of_shape)
     const D *shape = sizes_in(c, 0, "input", 0, &n);
     V value = a ? weight(c, a->proto->t, "value") : number(c, NST_F32, 0);
     if (n > NST_MAX_RANK) fail(c, NST_E_LIMIT, "rank %d, allowed: at most %d", n, NST_MAX_RANK);
-    NstScalar splat;
-    if (!failed(c) && !const_scalar(c, value, &splat))
+    if (!failed(c) && !is_num(c, product(c, value, 0, rank(c, value)), 1))
         fail(c, NST_E_MODEL, "attribute 'value' is no tensor of one number, allowed: one element");
-    if (!failed(c)) out(c, 0, nst_build_splat(c->b, dtype(c, value), n, shape, splat));
+    NstScalar splat;
+    if (failed(c)) return;
+    out(c, 0, const_scalar(c, value, &splat) ? nst_build_splat(c->b, dtype(c, value), n, shape, splat)
+                                             : expand(c, reshape(c, value, 0, NULL), n, shape));
 }
 
 /* ceil((limit - start) / delta), at least 0: from known sizes, or as a size that is read at run time. */

@@ -54,7 +54,7 @@ static void value_info(OnnxModel *m, unsigned field, const char *name, int type,
 {
     NstText info = part(m->arena), proto = part(m->arena), tensor = part(m->arena), dims = part(m->arena);
     pb_int(&tensor, 1, type);
-    for (; *shape != INT64_MIN; shape++) {
+    for (; shape && *shape != INT64_MIN; shape++) {
         NstText dim = part(m->arena);
         if (*shape == -1 || *shape == ONNX_UNNAMED)
             pb_text(&dim, 2, *shape == -1 ? "N" : "?");
@@ -62,7 +62,7 @@ static void value_info(OnnxModel *m, unsigned field, const char *name, int type,
             pb_int(&dim, 1, *shape == ONNX_MINUS_ONE ? -1 : *shape);
         pb_message(&dims, 1, &dim);
     }
-    pb_message(&tensor, 2, &dims);
+    if (shape) pb_message(&tensor, 2, &dims);
     pb_message(&proto, 1, &tensor);
     pb_text(&info, 1, name);
     pb_message(&info, 2, &proto);

@@ -21,7 +21,7 @@ typedef struct OnnxModel {
     int64_t domain_version;
 } OnnxModel;
 OnnxModel onnx_model(NstArena *arena);
-/* type: TensorProto.DataType; shape ends with INT64_MIN; an extent of -1 becomes the symbol "N". */
+/* type: TensorProto.DataType; shape ends with INT64_MIN (NULL: none is declared); an extent of -1 becomes the symbol "N". */
 #define ONNX_UNNAMED   (-100) /* an extent whose symbol is "?" */
 #define ONNX_MINUS_ONE (-101) /* an extent that is written as -1 */
 void onnx_input(OnnxModel *model, const char *name, int type, const int64_t *shape);

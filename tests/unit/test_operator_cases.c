@@ -99,7 +99,7 @@ static void add_attribute(Case *c, char *text)
 
 /* --- tensors --------------------------------------------------------------------------------------------------- */
 
-/* The k-th entry: a number, or of a string tensor a word in quotes. */
+/* The k-th entry: a number (of complex ones the real part, the other is 0), or of a string tensor a word in quotes. */
 static char *read_element(const Case *c, char *at, NstTensorValue *t, int64_t k)
 {
     char *to = (char *)t->data + k * nst_dtype_info(t->dtype)->bytes, *stop;
@@ -114,7 +114,8 @@ static char *read_element(const Case *c, char *at, NstTensorValue *t, int64_t k)
     }
     double value = strtod(at, &stop);
     cr_assert(stop != at, "%s: number %d", c->name, (int)k);
-    nst_scalar_store(t->dtype, to, nst_scalar_convert(t->dtype, NST_F64, (NstScalar){.f = value}, true));
+    NstDtype part = t->dtype == NST_C64 ? NST_F32 : t->dtype == NST_C128 ? NST_F64 : t->dtype;
+    nst_scalar_store(part, to, nst_scalar_convert(part, NST_F64, (NstScalar){.f = value}, true));
     return stop;
 }
 

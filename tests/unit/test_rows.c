@@ -54,6 +54,13 @@ static const SizedCase cases[] = {
      "f32[37, 1]\n"
      "  %y = map \"(a - b) * c + d\" %x, %s, %g, %o : f32[37, 4100]\n  return out = %y\n}\n",
      {"", ""}},
+    /* likewise rows of two axes, which are one for the last map */
+    {"graph t(x: f32[n, p, m], g: f32[1, p, m]) {\n  %s = reduce \"a + b\" axes [1, 2] keep %x : f32[n, 1, 1]\n"
+     "  %y = map \"(a - b / 40) * c\" %x, %s, %g : f32[n, p, m]\n  return out = %y\n}\n",
+     {"n=37 p=3 m=3000", "n=40 p=33 m=4"}},
+    {"graph t(x: f32[37, 3, 3000], g: f32[1, 3, 3000]) {\n  %s = reduce \"a + b\" axes [1, 2] keep %x : f32[37, 1, 1]\n"
+     "  %y = map \"(a - b / 40) * c\" %x, %s, %g : f32[37, 3, 3000]\n  return out = %y\n}\n",
+     {"", ""}},
     /* in pieces, over strips and in turned blocks; a tree of functions, a piece that two others use */
     {"graph t(x: f32[n, m], w: f32[n, 1], b: f32[1, m]) {\n"
      "  %a = map \"exp(max(a * b + 0.5, -3)) * 0.25\" %x, %w : f32[n, m]\n"

@@ -51,8 +51,8 @@ static NstText text(void)
     return made;
 }
 
-/* y = -(x has one row ? that row : x), or, by an input, whichever of the two the caller wants. */
-static NstText squeezed(bool by_input)
+/* y = -(x has one row ? that row : x), or, by an input, whichever of the two the caller wants; declared: y says a rank. */
+static NstText squeezed_as(bool by_input, bool declared)
 {
     static const int64_t scalar[] = {END}, one[] = {1, END}, matrix[] = {-1, COLUMNS, END};
     OnnxModel m = onnx_model(ctx.arena), yes = onnx_model(ctx.arena), no = onnx_model(ctx.arena);
@@ -67,7 +67,7 @@ static NstText squeezed(bool by_input)
     onnx_attr_graph(&branches, "else_branch", &no);
     onnx_input(&m, "x", 1, matrix);
     if (by_input) onnx_input(&m, "go", 9, scalar);
-    onnx_output(&m, "y", 1, matrix);
+    onnx_output(&m, "y", 1, declared ? matrix : NULL);
     onnx_ints(&m, "zero", scalar, (int64_t[]){0}, 1);
     onnx_ints(&m, "one", scalar, (int64_t[]){1}, 1);
     onnx_node(&m, "Shape", "shape", "x", "s", NULL);
@@ -76,6 +76,11 @@ static NstText squeezed(bool by_input)
     onnx_node(&m, "If", "choice", by_input ? "go" : "is_one", "z", &branches);
     onnx_node(&m, "Neg", "neg", "z", "y", NULL);
     return onnx_bytes(&m);
+}
+
+static NstText squeezed(bool by_input)
+{
+    return squeezed_as(by_input, true);
 }
 
 static NstStatus open_bytes(const NstText *bytes, const NstSessionOptions *options)
@@ -146,6 +151,17 @@ Test(shapes, each_shape_has_a_plan_made_once)
     cr_assert_eq(nst_session_output(session, 0, &port), NST_OK);
     cr_assert_eq(port.dtype, NST_F32); /* as it is declared */
     cr_assert_eq(port.rank, 2);
+}
+
+Test(shapes, an_output_may_be_declared_without_rank)
+{
+    NstText bytes = squeezed_as(false, false);
+    NstPort port;
+    cr_assert_eq(open_bytes(&bytes, NULL), NST_OK, "%s", nst_error_text());
+    expect_rows(1);
+    expect_rows(3);
+    cr_assert_eq(nst_session_output(session, 0, &port), NST_OK);
+    cr_assert_eq(port.rank, -1);
 }
 
 /* More shapes than a session keeps plans for: the engine's cache has them. */
