@@ -332,6 +332,14 @@ void nst_cache_store(NstCache *cache, NstCacheKind kind, const void *material, s
     if (stored) keep_limit(cache, fd, bytes);
 }
 
+NstTrust nst_cache_trust(NstCache *cache)
+{
+    nst_lock_take(cache->lock);
+    NstTrust trust = !cache->folder || cache->fd >= 0 ? NST_TRUSTED : cache->trust;
+    nst_lock_drop(cache->lock);
+    return trust;
+}
+
 void nst_cache_stats(NstCache *cache, NstCacheStats *stats)
 {
     nst_lock_take(cache->lock);

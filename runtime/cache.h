@@ -64,6 +64,9 @@ void nst_cache_release(NstCache *cache, NstCacheHit *hit);
 void nst_cache_store(NstCache *cache, NstCacheKind kind, const void *material, size_t n, const NstPart *parts,
                      int n_parts);
 
+/* After a store: why the folder is not used; NST_TRUSTED if it is, or there is none. */
+NstTrust nst_cache_trust(NstCache *cache);
+
 void nst_cache_stats(NstCache *cache, NstCacheStats *stats);
 
 /* What a look at every file of the folder found. */

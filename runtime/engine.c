@@ -49,6 +49,8 @@ static NstStatus init_engine(NstCtx *ctx, void *arg)
     NST_TRY(nst_target_parse(ctx, options->target ? options->target : "host", &engine->target));
     NST_CHECK(ctx, options->threads >= 0, NST_E_INVALID, "threads is %d, allowed are 0 and above",
               (int)options->threads);
+    NST_CHECK(ctx, !options->cache || !options->cache[0] || options->cache[0] == '/', NST_E_INVALID,
+              "cache is '%s', allowed: an absolute path, or \"\" for none", options->cache);
     const char *folder = options->cache ? options->cache : nst_cache_default_folder(ctx->arena);
     if (folder && folder[0]) {
         engine->folder = nst_text_copy(folder);

@@ -156,6 +156,10 @@ static NstStatus store_plan(NstCtx *ctx, const NstText *key, Making *m)
         nst_cache_store(cache, NST_CACHE_PLAN, key->at, key->n, &unpacked, 1);
     else
         nst_cache_store(cache, NST_CACHE_PLAN, key->at, key->n, parts, n_parts);
+    NstTrust trust = nst_cache_trust(cache);
+    if (trust != NST_TRUSTED)
+        nst_engine_log(m->session->model->engine, NST_LOG_WARNING, "the disk cache '%s' is not used: %s",
+                       m->session->model->engine->folder, nst_trust_text(trust));
     return NST_OK;
 }
 

@@ -58,7 +58,7 @@ static const char help[] =
     "  --progress                    show from the beginning how far compiling is; else a terminal shows it after a "
     "second\n"
     "  --quiet                       never show it\n"
-    "  --verbose                     log to standard error\n"
+    "  --verbose                     the whole log on standard error, not its warnings alone\n"
     "  --help, --version\n"
     "\n"
     "exit status: 0 done; 1 a case of test failed, or cache verify found damage; 2 the command line is wrong; 10 + N "
@@ -168,6 +168,12 @@ static void log_line(void *arg, NstLogLevel level, const char *text)
     static const char *const names[] = {"error", "warning", "info", "trace"};
     (void)arg;
     fprintf(stderr, "nestor: %s: %s\n", names[level], text);
+}
+
+/* Without --verbose: what the caller would want to change. */
+static void log_warning(void *arg, NstLogLevel level, const char *text)
+{
+    if (level <= NST_LOG_WARNING) log_line(arg, level, text);
 }
 
 /* Splits "name=value" in place; false without a "=". */
@@ -300,6 +306,7 @@ int main(int n_words, char **words)
                     {"dump-ir", tool_dump, 1, 1}, {"opt", tool_opt, 1, 1},     {"cache", tool_cache, 1, 1},
                     {"test", tool_test, 1, -1},   {"ops", tool_ops, 0, 0}};
     static ToolOptions options = {.repeat = 100, .warmup = 10, .rtol = COMPARE_RTOL};
+    opterr = 0;
     for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
         if (option == OPT_HELP || option == 'h') {
             fputs(help, stdout);
@@ -309,6 +316,7 @@ int main(int n_words, char **words)
             printf("nestor %s\n", nst_version());
             return 0;
         }
+        if (option == '?') return tool_usage("option '%s' is unknown, or lacks its value; 'nestor --help' lists them", words[optind - 1]);
         int status = take_option(&options, option, optarg);
         if (status != 0) return status;
     }
@@ -327,6 +335,8 @@ int main(int n_words, char **words)
         int n = (int)options.n_files, most = commands[k].most;
         if (n < commands[k].fewest) return tool_usage("'%s' needs one more word; see 'nestor --help'", name);
         if (most >= 0 && n > most) return tool_usage("'%s' is one word too many", options.files[most]);
+        /* Cases are judged by what they give: what is odd about their models is no news. */
+        if (!options.engine.log && commands[k].command != tool_test) options.engine.log = log_warning;
         int status = commands[k].command(&options);
         if (fflush(stdout) != 0 && status == 0) return tool_usage("cannot write the output");
         return status;

@@ -303,7 +303,7 @@ class Tool(unittest.TestCase):
         self.fails(USAGE, "there is no command 'walk'", "walk", "x")
         self.fails(USAGE, "one word too many", "run", "x", "y")
         self.fails(USAGE, "needs one more word", "run")
-        self.fails(USAGE, "unrecognized option", "run", "x", "--walk")
+        self.fails(USAGE, "option '--walk' is unknown", "run", "x", "--walk")
         self.fails(USAGE, "--threads '0'", "run", "x", "--threads", "0")
         for size in ("x", "-1", "", "9" * 20):
             self.fails(USAGE, f"--dim 'n={size}', allowed are 0 and above", "run", self.softmax, "--dim", f"n={size}")
@@ -373,6 +373,24 @@ class Tool(unittest.TestCase):
         self.assertFalse(json.loads(self.ok(*words, "--cache", own, "--cache-limit", "0"))["from_cache"])
         self.fails(USAGE, "--cache-limit 'x'", *words, "--cache-limit", "x")
         self.fails(STATUS + 1, "layer 0 of the cache is 'x', allowed: absolute paths", *words, "--cache-layer", "x")
+
+    def test_a_cache_that_cannot_be_used_is_told(self):
+        words = ["run", self.softmax, "--dim", "n=3"]
+        file = os.path.join(self.folder.name, "file")
+        with open(file, "w", encoding="utf-8"):
+            pass
+        for folder, text in ((file, "not a folder"), (os.path.join(file, "below"), "not used")):
+            done = self.call(*words, "--cache", folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"nestor: warning: the disk cache '{folder}' is not used: ", done.stderr)
+            self.assertIn(text, done.stderr)
+        self.fails(STATUS + 1, "cache is 'x', allowed: an absolute path", *words, "--cache", "x")
+
+    def test_a_file_that_is_no_model_is_named(self):
+        text = os.path.join(self.folder.name, "text.onnx")
+        with open(text, "w", encoding="utf-8") as file:
+            file.write("hello\n")
+        self.fails(STATUS + 2, f"these are no bytes of an ONNX message; in '{text}'", "run", text)
 
     def test_cache_commands(self):
         self.assertIn("plans    0", self.ok("cache", "stats"))
