@@ -276,15 +276,16 @@ static void check_not_empty(NstLowering *lower, const NstNode *node, int axis, N
 static void lower_pad(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
-    bool filled = out->dtype == NST_C128;
+    bool filled = out->dtype == NST_C128, nothing = false; /* nothing: no element to read, as the plan's check will find */
     for (int k = 0; k < in->rank; k++) {
         NstDim one = nst_dim_const(lower->dims, 1);
+        nothing |= nst_dim_compare(lower->dims, in->shape[k], NST_DIM_LT, one) == NST_TRUE;
         if (!is_padded(lower, node, k) || nst_dim_compare(lower->dims, in->shape[k], NST_DIM_GE, one) == NST_TRUE)
             continue;
         filled = true;
         if (node->attr.pad.mode != NST_PAD_CONSTANT) check_not_empty(lower, node, k, in->shape[k], out->shape[k]);
     }
-    if (filled && node->attr.pad.mode == NST_PAD_CONSTANT) {
+    if (filled && (node->attr.pad.mode == NST_PAD_CONSTANT || (nothing && out->dtype != NST_C128))) {
         lower_filled(lower, node);
         return;
     }
