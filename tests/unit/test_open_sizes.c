@@ -101,9 +101,6 @@ static const OpenCase cases[] = {
     {"graph g(x: f32[n, m]) {\n  symbols n, m\n  %h = const f32[] splat 0.5\n"
      "  %y = pad constant lo [-1, 0] hi [0, -2] interior [1, 2] %x, %h\n  return y = %y\n}\n",
      {{"x", 2, {3, 4}}}},
-    {"graph g(x: f32[n, m]) {\n  symbols n, m\n  %h = const f32[] splat 0.5\n"
-     "  %y = pad constant lo [-1, 0] hi [3, -2] interior [1, 2] %x, %h\n  return y = %y\n}\n",
-     {{"x", 2, {0, 4}}}},
     /* rows of two open axes that share weights, their last map by blocks of columns */
     {"graph g(x: f32[n, p, m], w: f32[p, m]) {\n  symbols n, p, m\n  %s = reduce \"a + b\" axes [1, 2] keep %x\n"
      "  %v = reshape %w : f32[1, p, m]\n  %y = map \"(a - b / 40) * c\" %x, %s, %v\n  return y = %y\n}\n",
