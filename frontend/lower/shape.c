@@ -91,8 +91,12 @@ LOWER(squeeze)
     int n;
     const int64_t *list = const_ints(c, 1, "axes", &n);
     Axes axes = axes_of(c, list, n > 0 ? n : 0, rank(c, x));
-    for (int k = 0; n < 0 && k < rank(c, x); k++)
-        if (is_num(c, dim(c, x, k), 1)) axes.at[axes.n++] = k;
+    for (int k = 0; n < 0 && k < rank(c, x); k++) {
+        NstTruth one = compare(c, dim(c, x, k), NST_DIM_EQ, num(c, 1));
+        if (one == NST_UNKNOWN)
+            fail(c, NST_E_UNSUPPORTED, "axes are not given, and whether axis %d has extent 1 is not known: not supported", k);
+        if (one == NST_TRUE) axes.at[axes.n++] = k;
+    }
     for (int k = axes.n - 1; k >= 0; k--) x = drop_axis(c, x, axes.at[k]);
     out(c, 0, x);
 }

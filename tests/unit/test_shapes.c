@@ -164,6 +164,21 @@ Test(shapes, an_output_may_be_declared_without_rank)
     cr_assert_eq(port.rank, -1);
 }
 
+/* Squeeze without axes: what is 1 decides about the rank. */
+Test(shapes, a_squeeze_of_all_axes_of_one)
+{
+    static const int64_t matrix[] = {-1, COLUMNS, END};
+    OnnxModel m = onnx_model(ctx.arena);
+    onnx_input(&m, "x", 1, matrix);
+    onnx_output(&m, "y", 1, NULL);
+    onnx_node(&m, "Squeeze", "squeeze", "x", "z", NULL);
+    onnx_node(&m, "Neg", "neg", "z", "y", NULL);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(open_bytes(&bytes, NULL), NST_OK, "%s", nst_error_text());
+    expect_rows(3);
+    expect_rows(1);
+}
+
 /* More shapes than a session keeps plans for: the engine's cache has them. */
 Test(shapes, the_number_of_plans_is_bounded)
 {
