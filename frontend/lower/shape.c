@@ -85,18 +85,36 @@ LOWER(concat)
     out(c, 0, concat(c, c->n_ins, c->ins, norm_axis(c, attr_i(c, "axis"), r, false)));
 }
 
+/* True if the shapes of inputs decide about the size, so that a plan for given shapes knows it. */
+static bool follows_inputs(NstLower *c, D size)
+{
+    NstDims *dims = c->b->graph->dims;
+    for (uint32_t k = 1; k <= nst_dims_sym_count(dims); k++)
+        if (nst_dims_sym(dims, (NstSym){k})->kind != NST_SYM_INPUT && nst_dim_uses(dims, size, (NstSym){k})) return false;
+    return true;
+}
+
+/* Whether an axis that is not named goes; one whose size is a value of the run stays, and is checked. */
+static bool is_squeezed(NstLower *c, V x, int k)
+{
+    NstTruth one = compare(c, dim(c, x, k), NST_DIM_EQ, num(c, 1));
+    if (one != NST_UNKNOWN) return one == NST_TRUE;
+    if (follows_inputs(c, dim(c, x, k)))
+        fail(c, NST_E_UNSUPPORTED, "axes are not given, and whether axis %d has extent 1 is not known: not supported", k);
+    else
+        nst_build_assert(c->b, map(c, "a != 1", size_value(c, dim(c, x, k))),
+                         nst_format(c->arena, "%s: axes are not given, and axis %d has extent 1", c->label, k));
+    return false;
+}
+
 LOWER(squeeze)
 {
     V x = in(c, 0);
     int n;
     const int64_t *list = const_ints(c, 1, "axes", &n);
     Axes axes = axes_of(c, list, n > 0 ? n : 0, rank(c, x));
-    for (int k = 0; n < 0 && k < rank(c, x); k++) {
-        NstTruth one = compare(c, dim(c, x, k), NST_DIM_EQ, num(c, 1));
-        if (one == NST_UNKNOWN)
-            fail(c, NST_E_UNSUPPORTED, "axes are not given, and whether axis %d has extent 1 is not known: not supported", k);
-        if (one == NST_TRUE) axes.at[axes.n++] = k;
-    }
+    for (int k = 0; n < 0 && k < rank(c, x) && !failed(c); k++)
+        if (is_squeezed(c, x, k)) axes.at[axes.n++] = k;
     for (int k = axes.n - 1; k >= 0; k--) x = drop_axis(c, x, axes.at[k]);
     out(c, 0, x);
 }
