@@ -69,9 +69,12 @@ static bool is_past_caches(const NstWriter *w, const NstModuleBuffer *buffer)
     return lo > most / nst_dtype_info(buffer->buffer.dtype)->bytes;
 }
 
-/* Prefetches what the vector at hand reads in the next row, where rows do not follow one another in memory: the core's own
- * prefetch ends with a row. */
-static void fetch_next_row(Rows *r, NstBlock *block)
+/* Prefetches what the vector at hand reads some rows on, where rows do not follow one another in memory: the core's own prefetch
+ * ends with a row.  (20 maps, outer axes of 128x96x1024 permuted: one row on 8.9 ms, without exp 4.6; two rows 8.0 and 4.0;
+ * Emerald Rapids, 2026-11.) */
+enum { ROWS_AHEAD = 2 };
+
+static void fetch_later_row(Rows *r, NstBlock *block)
 {
     NstNest *nest = r->nest;
     NstTouched t;
@@ -81,7 +84,7 @@ static void fetch_next_row(Rows *r, NstBlock *block)
     if (!nst_dim_is_const(r->dims, nst_writer_dim(r->w, along.extent), &length)) return;
     nst_touched(r->w->module, nest, &t);
     NstDim here = nst_writer_dim(r->w, nst_dim_sym(r->dims, row.var));
-    nst_writer_bind(r->w, row.var, nst_dim_add_const(r->dims, here, 1));
+    nst_writer_bind(r->w, row.var, nst_dim_add_const(r->dims, here, ROWS_AHEAD));
     for (uint32_t k = 0; k < t.address.n; k++) {
         NstDim address = t.address.at[k];
         if (t.stored.at[k] || !is_past_caches(r->w, nst_module_get(r->w->module, t.buffer.at[k]))) continue;
@@ -146,7 +149,7 @@ static void write_vector(Rows *r, NstBlock *block, NstDim base, NstDim end, int6
     block = nst_rows_open_jam(r, block, &row);
     block = nst_writer_loop(r->w, block, "v", base, end, 1, NST_FOR_VECTOR, lanes, &var);
     nst_writer_bind(r->w, axis.var, var);
-    fetch_next_row(r, block);
+    fetch_later_row(r, block);
     write_point(r, block);
 }
 
