@@ -31,6 +31,7 @@ typedef struct Choice {
     int64_t m, n, k; /* extents of rows, columns, reduction; TYPICAL where not constant */
     int64_t pitch;   /* bytes of a row of columns in the output, its padding included */
     bool m_fixed, n_fixed;
+    bool across; /* the outputs read something along the rows */
 } Choice;
 
 /* Rows of a tile where their number is known at run time only: each count up to it is code of its own. */
@@ -92,26 +93,59 @@ static int row_axis(Choice *c)
     return row;
 }
 
+/* Whether what the outputs are made of has a load that runs along the rows and strides along the columns. */
+static void visit_across(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Choice *c = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD) return;
+    NstDims *dims = c->module->dims;
+    const NstLayout *layout = &nst_module_get(c->module, (NstBuf){node->ref})->buffer.layout;
+    NstSym column = c->nest->axis[c->s->col_axis].var;
+    c->across |= nst_dim_uses(dims, nst_layout_offset(dims, layout, node->index), column) &&
+                 nst_layout_adjacent(dims, layout, node->index, c->nest->axis[c->s->row_axis].var, 1);
+}
+
+static void find_across(Choice *c)
+{
+    for (uint32_t k = 0; k < c->nest->n_outs && c->nest->n_states && c->s->row_axis >= 0; k++)
+        nst_expr_visit(c->module->exprs, c->nest->out[k].value, visit_across, c);
+}
+
+/* Such loads are turned in registers in blocks of so many rows (codegen/emit_transpose.c); those of other rows take an insertion, a
+ * cycle, an element (2,048 keys, 64 wide, 128 queries and a mask: 6 x 4 vectors 8.3 ms, 10 x 2 6.4, 8 x 2 6.1; Intel, 2026-11). */
+enum { TURNED_ROWS = 8 };
+
+/* Cycles of them for one column tile of v vectors, a step of the reduction. */
+static double across_cost(const Choice *c, int64_t rows, int64_t v, int lanes)
+{
+    if (!c->across) return 0;
+    int64_t block = lanes < TURNED_ROWS ? lanes : TURNED_ROWS;
+    return (double)(rows % block * v * lanes) / (double)(c->k > 0 ? c->k : 1);
+}
+
 /* What a cycle of loads, or of L2's reads, costs though it is hidden behind FMAs: where another thread of the core works, the ports
- * are shared (8 x 3 vectors instead of 8 x 2: 512^3 5 %, 128 x 768 x 3072 4 % faster in the median, the same when the core is ours;
- * Intel, 2026-11). */
-#define LOAD_SHARE    0.06
-#define L2_READ_SHARE 0.02
+ * are shared.  (Tiles of rows x vectors, time over that of 9 x 3: 8 x 2 and 6 x 3 1.03, 13 x 2 1.02 to 1.04, 8 x 3 1.01, 10 x 2 1.04
+ * to 1.07, 6 x 4 1.05, 4 x 4 1.13; products of 100 to 900 rows by 700 to 3,300 columns, Intel, 2026-11.) */
+#define LOAD_SHARE    0.3
+#define L2_READ_SHARE 0.1
+/* Of tiles whose costs differ by less, the first is taken. */
+#define SAME_COST 0.999
 
 static double tile_cost(const Choice *c, int64_t rows, int64_t vectors, int lanes, int vector_bytes)
 {
-    int64_t row_tiles = (c->m + rows - 1) / rows, per = (c->m + row_tiles - 1) / row_tiles;
-    int64_t total = (c->n + lanes - 1) / lanes;
-    double cost = 0;
-    for (int64_t t = 0; t < 2; t++) { /* full column tiles, then the rest */
+    int64_t row_tiles = (c->m + rows - 1) / rows, total = (c->n + lanes - 1) / lanes;
+    double per = (double)c->m / (double)row_tiles, cost = 0; /* rows are dealt evenly */
+    for (int64_t t = 0; t < 2; t++) {                        /* full column tiles, then the rest */
         int64_t v = t == 0 ? vectors : total % vectors, count = t == 0 ? total / vectors : total % vectors != 0;
         if (!count || !v) continue;
-        double fmas = (double)(per * v) / FMAS_A_CYCLE, loads = (double)(per + v) / LOADS_A_CYCLE;
+        double fmas = per * (double)v / FMAS_A_CYCLE, loads = (per + (double)v) / LOADS_A_CYCLE;
         double bytes = c->m > rows ? (double)(v * vector_bytes) / L2_BYTES_A_CYCLE : 0;
         double cycles = fmas > loads ? fmas : loads;
         if (cycles < FMA_LATENCY) cycles = FMA_LATENCY;
         if (cycles < bytes) cycles = bytes;
-        cost += (double)count * (double)row_tiles * (cycles + LOAD_SHARE * loads + L2_READ_SHARE * bytes);
+        cost += (double)count * (double)row_tiles *
+                (cycles + LOAD_SHARE * loads + L2_READ_SHARE * bytes + across_cost(c, rows, v, lanes));
     }
     return cost;
 }
@@ -174,42 +208,11 @@ static void choose_tile(Choice *c)
                             r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
              r++) {
             double cost = tile_cost(c, r, v, s->columns, target->vector_bytes);
-            if (best >= 0 && cost >= best * 0.995) continue;
+            if (best >= 0 && cost >= best * SAME_COST) continue;
             best = cost;
             s->rows = (int)r;
             s->vectors = (int)v;
         }
-}
-
-/* Whether what the outputs are made of has a load that runs along the rows and strides along the columns. */
-typedef struct AcrossVisit {
-    const Choice *c;
-    bool found;
-} AcrossVisit;
-
-static void visit_across(void *arg, NstExpr e, const NstExprNode *node)
-{
-    AcrossVisit *v = arg;
-    const NstNest *nest = v->c->nest;
-    (void)e;
-    if (node->op != NST_OP_LOAD) return;
-    NstDims *dims = v->c->module->dims;
-    const NstLayout *layout = &nst_module_get(v->c->module, (NstBuf){node->ref})->buffer.layout;
-    NstSym column = nest->axis[v->c->s->col_axis].var;
-    v->found |= nst_dim_uses(dims, nst_layout_offset(dims, layout, node->index), column) &&
-                nst_layout_adjacent(dims, layout, node->index, nest->axis[v->c->s->row_axis].var, 1);
-}
-
-/* Such loads are turned in registers, in blocks of so many rows (codegen/emit_transpose.c); rows beside a block would load element by
- * element (2,048 keys, 128 queries and a mask: 10 rows a tile 7.0 ms, 8 rows 6.7; Intel, 2026-11). */
-static void limit_to_turned(Choice *c)
-{
-    AcrossVisit v = {c, false};
-    int lanes = c->s->lanes, block = lanes > 8 ? 8 : lanes;
-    if (!c->nest->n_states || c->s->row_axis < 0 || c->s->rows <= block) return;
-    for (uint32_t k = 0; k < c->nest->n_outs; k++)
-        nst_expr_visit(c->module->exprs, c->nest->out[k].value, visit_across, &v);
-    if (v.found) c->s->rows = block;
 }
 
 /* Few rows: wide tiles, so that enough column loads are in flight. */
@@ -451,6 +454,17 @@ static void choose_column_order(Choice *c)
     choose_planes(c);
 }
 
+/* Rows are dealt in so many chunks: of as many tiles each, if tiles of fewer rows allow it (64 rows: 6 tiles, not 5, in two). */
+static void choose_row_chunks(Choice *c, int chunks)
+{
+    NstTileSchedule *s = c->s;
+    s->parallel = NST_PARALLEL_ROWS;
+    s->row_chunks = chunks;
+    if (!c->m_fixed) return;
+    int64_t tiles = (c->m + s->rows - 1) / s->rows, even = (tiles + chunks - 1) / chunks * chunks;
+    s->rows = (int)((c->m + even - 1) / even);
+}
+
 static void choose_parallel(Choice *c)
 {
     NstTileSchedule *s = c->s;
@@ -477,16 +491,14 @@ static void choose_parallel(Choice *c)
         s->parallel = NST_PARALLEL_OUTER;
         s->parallel_axis = best_axis;
     } else if (s->row_axis >= 0 && c->m >= 8 * s->rows && c->m * 2 > c->n) {
-        s->parallel = NST_PARALLEL_ROWS;
-        s->row_chunks = 4;
+        choose_row_chunks(c, 4);
     } else if (tiles >= 2) {
         s->parallel = NST_PARALLEL_COLS;
         int64_t blocks = s->col_block ? (tiles + s->col_block - 1) / s->col_block : 1;
         blocks += blocks % 2; /* an even count deals evenly to two threads, and to more whenever there are many */
         s->col_block = (tiles + blocks - 1) / blocks;
     } else if (s->row_axis >= 0 && c->m >= 2 * s->rows) {
-        s->parallel = NST_PARALLEL_ROWS;
-        s->row_chunks = 2;
+        choose_row_chunks(c, 2);
     }
 }
 
@@ -587,8 +599,8 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     if (nst_nest_contraction_by(module, nest, (uint32_t)schedule->col_axis, &contraction)) c.c = &contraction;
     schedule->row_axis = row_axis(&c);
     measure(&c);
+    find_across(&c);
     choose_tile(&c);
-    limit_to_turned(&c);
     choose_skinny(&c);
     choose_inside(&c);
     choose_blocks(&c);
