@@ -185,8 +185,7 @@ static NstStatus refuse_types(NstImport *m, const NstOpRow *row, const NstLower 
     const char *why = nst_strdup(m->scratch, m->ctx->error);
     nst_text_init(&types, m->scratch);
     for (int k = 0; k < shape->n_in; k++)
-        if (shape->in[k])
-            nst_text_add(&types, "%s%s", types.n ? ", " : "", nst_dtype_info(shape->in[k]->dtype)->name);
+        if (shape->in[k]) nst_text_add(&types, "%s%s", types.n ? ", " : "", nst_dtype_info(shape->in[k]->dtype)->name);
     nst_ctx_clear(m->ctx);
     NST_FAIL(m->ctx, NST_E_UNSUPPORTED, "%s: %s-%d of %s is not supported: %s", c->label, row->name, row->since,
              nst_text_get(&types), why);

@@ -263,8 +263,9 @@ NstStatus nst_infer_gather(NstRule *rule)
     NST_CHECK(rule->ctx, batch >= 0 && batch <= axis && batch <= index->rank, NST_E_INVALID,
               "gather: %d batch axes, allowed: 0 to the axis (%d) and the indices' rank (%d)", batch, axis,
               index->rank);
-    NST_CHECK(rule->ctx, rule->attr->gather.mode != NST_INDEX_FILL || nst_dtype_info(data->dtype)->bytes <= 8, NST_E_TYPE,
-              "gather: %s that is 0 outside, allowed: elements of at most 8 bytes", nst_dtype_info(data->dtype)->name);
+    NST_CHECK(rule->ctx, rule->attr->gather.mode != NST_INDEX_FILL || nst_dtype_info(data->dtype)->bytes <= 8,
+              NST_E_TYPE, "gather: %s that is 0 outside, allowed: elements of at most 8 bytes",
+              nst_dtype_info(data->dtype)->name);
     for (int k = 0; k < batch; k++)
         NST_TRY(nst_rule_equal(rule, data->shape[k], index->shape[k], "extents of a batch axis"));
     for (int k = 0; k < axis; k++) shape[rank++] = data->shape[k];

@@ -266,8 +266,9 @@ static void check_not_empty(NstLowering *lower, const NstNode *node, int axis, N
 {
     NstDims *dims = lower->dims;
     NstDim least = nst_dim_min(dims, padded, nst_dim_const(dims, 1));
-    const char *message = nst_format(lower->arena, "%s: axis %d is empty, allowed for a result that is not: constant mode",
-                                     nst_origin_text(lower->module->origins, node->origin), axis);
+    const char *message =
+        nst_format(lower->arena, "%s: axis %d is empty, allowed for a result that is not: constant mode",
+                   nst_origin_text(lower->module->origins, node->origin), axis);
     nst_vec_push(lower->arena, &lower->module->checks,
                  ((NstModuleCheck){extent, nst_dim_max(dims, extent, least), message}));
 }
@@ -276,7 +277,8 @@ static void check_not_empty(NstLowering *lower, const NstNode *node, int axis, N
 static void lower_pad(NstLowering *lower, const NstNode *node)
 {
     const NstType *out = nst_value_type(lower->graph, node->out[0]), *in = nst_value_type(lower->graph, node->in[0]);
-    bool filled = out->dtype == NST_C128, nothing = false; /* nothing: no element to read, as the plan's check will find */
+    bool filled = out->dtype == NST_C128,
+         nothing = false; /* nothing: no element to read, as the plan's check will find */
     for (int k = 0; k < in->rank; k++) {
         NstDim one = nst_dim_const(lower->dims, 1);
         nothing |= nst_dim_compare(lower->dims, in->shape[k], NST_DIM_LT, one) == NST_TRUE;

@@ -316,7 +316,9 @@ int main(int n_words, char **words)
             printf("nestor %s\n", nst_version());
             return 0;
         }
-        if (option == '?') return tool_usage("option '%s' is unknown, or lacks its value; 'nestor --help' lists them", words[optind - 1]);
+        if (option == '?')
+            return tool_usage("option '%s' is unknown, or lacks its value; 'nestor --help' lists them",
+                              words[optind - 1]);
         int status = take_option(&options, option, optarg);
         if (status != 0) return status;
     }

@@ -90,7 +90,8 @@ static bool follows_inputs(NstLower *c, D size)
 {
     NstDims *dims = c->b->graph->dims;
     for (uint32_t k = 1; k <= nst_dims_sym_count(dims); k++)
-        if (nst_dims_sym(dims, (NstSym){k})->kind != NST_SYM_INPUT && nst_dim_uses(dims, size, (NstSym){k})) return false;
+        if (nst_dims_sym(dims, (NstSym){k})->kind != NST_SYM_INPUT && nst_dim_uses(dims, size, (NstSym){k}))
+            return false;
     return true;
 }
 
@@ -100,7 +101,8 @@ static bool is_squeezed(NstLower *c, V x, int k)
     NstTruth one = compare(c, dim(c, x, k), NST_DIM_EQ, num(c, 1));
     if (one != NST_UNKNOWN) return one == NST_TRUE;
     if (follows_inputs(c, dim(c, x, k)))
-        fail(c, NST_E_UNSUPPORTED, "axes are not given, and whether axis %d has extent 1 is not known: not supported", k);
+        fail(c, NST_E_UNSUPPORTED, "axes are not given, and whether axis %d has extent 1 is not known: not supported",
+             k);
     else
         nst_build_assert(c->b, map(c, "a != 1", size_value(c, dim(c, x, k))),
                          nst_format(c->arena, "%s: axes are not given, and axis %d has extent 1", c->label, k));
@@ -415,8 +417,9 @@ LOWER(constant_of_shape)
         fail(c, NST_E_MODEL, "attribute 'value' is no tensor of one number, allowed: one element");
     NstScalar splat;
     if (failed(c)) return;
-    out(c, 0, const_scalar(c, value, &splat) ? nst_build_splat(c->b, dtype(c, value), n, shape, splat)
-                                             : expand(c, reshape(c, value, 0, NULL), n, shape));
+    out(c, 0,
+        const_scalar(c, value, &splat) ? nst_build_splat(c->b, dtype(c, value), n, shape, splat)
+                                       : expand(c, reshape(c, value, 0, NULL), n, shape));
 }
 
 /* ceil((limit - start) / delta), at least 0: from known sizes, or as a size that is read at run time. */

@@ -68,7 +68,8 @@ static NstStatus run(const OpenCase *test, const NstSessionOptions *options, Nst
     return status;
 }
 
-static void expect_same(const OpenCase *test, const NstTensor *wanted, const NstSessionOptions *options, const char *how)
+static void expect_same(const OpenCase *test, const NstTensor *wanted, const NstSessionOptions *options,
+                        const char *how)
 {
     NstTensor got;
     NstStatus status = run(test, options, &got);
@@ -83,7 +84,8 @@ static const OpenCase cases[] = {
     {"graph g(x: f32[n, k]) {\n  symbols n, k\n  %w = const f32[70, 96] seed 1\n"
      "  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 96]\n  return y = %y\n}\n",
      {{"x", 2, {50, 70}}}},
-    {"graph g(x: i8[n, k]) {\n  symbols n, k\n  %w = const i8[128, 96] seed 1\n  %a = convert i32 %x\n  %b = convert i32 %w\n"
+    {"graph g(x: i8[n, k]) {\n  symbols n, k\n  %w = const i8[128, 96] seed 1\n  %a = convert i32 %x\n  %b = convert "
+     "i32 %w\n"
      "  %y = contract \"ik,kj->ij\" %a, %b : i32[n, 96]\n  return y = %y\n}\n",
      {{"x", 2, {64, 128}}}},
     {"graph g(x: i8[n, k]) {\n  symbols n, k\n  %w = const i8[128, 96] seed 1\n  %a = convert i32 %x\n"
