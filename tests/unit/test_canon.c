@@ -102,7 +102,7 @@ Test(canon, trips_of_judged_variables_count)
 /* --- sharing ------------------------------------------------------------------------------------------------- */
 
 static const char products[] = "graph g(x: f32[5, 128], y: f32[5, 96], z: f32[7, 33]) {\n"
-                               "  %w = const f32[128, 256] seed 1\n  %v = const f32[96, 512] seed 2\n"
+                               "  %w = const f32[128, 320] seed 1\n  %v = const f32[96, 640] seed 2\n"
                                "  %a = contract \"ik,kj->ij\" %x, %w\n  %b = contract \"ik,kj->ij\" %y, %v\n"
                                "  %c = map \"exp(a)\" %z\n  return a = %a, b = %b, c = %c\n}\n";
 
