@@ -358,6 +358,25 @@ static NstStatus hand_down(NstCtx *ctx, void *arg)
 
 /* --- inputs and outputs, continued ----------------------------------------------------------------------------- */
 
+static bool is_wanted(const NstExecRun *run, uint32_t k)
+{
+    return !run->wanted || run->wanted[k];
+}
+
+static bool share_memory(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+    uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+    return a && b && first < second + b_bytes && second < first + a_bytes;
+}
+
+/* True if the caller's memory of an output lies over these bytes of an input: kernels may write a result before they have read all. */
+static bool lies_under_output(const NstRunState *state, const NstExecRun *run, const void *data, size_t bytes)
+{
+    for (uint32_t k = 0; k < state->exec->plan->outputs.n && !run->outer; k++)
+        if (is_wanted(run, k) && share_memory(data, bytes, run->outputs[k].data, run->outputs[k].bytes)) return true;
+    return false;
+}
+
 static NstStatus bind_input(NstRunState *state, const NstExecRun *run, const NstPlanPort *port, const NstTensor *tensor)
 {
     size_t bytes, size = nst_dtype_size(tensor->dtype);
@@ -369,10 +388,13 @@ static NstStatus bind_input(NstRunState *state, const NstExecRun *run, const Nst
     if (is_string(port) && !run->outer) return bind_strings(state, port, tensor);
     state->at[port->buffer] = tensor->data ? tensor->data : state->scratch.at;
     int64_t dense = 0;
-    if (tensor->strides && bytes != 0) {
+    if (bytes != 0 && (tensor->strides || lies_under_output(state, run, tensor->data, bytes))) {
         NST_TRY(byte_size(state, port->buffer, &dense));
         NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)dense, port->name));
-        nst_tensor_gather(state->own[port->buffer].at, tensor);
+        if (tensor->strides)
+            nst_tensor_gather(state->own[port->buffer].at, tensor);
+        else
+            memcpy(state->own[port->buffer].at, tensor->data, bytes);
         state->at[port->buffer] = state->own[port->buffer].at;
     }
     if (!port->only) return NST_OK;
@@ -382,6 +404,24 @@ static NstStatus bind_input(NstRunState *state, const NstExecRun *run, const Nst
                 (dense == 0 || memcmp(state->at[port->buffer], port->only, (size_t)dense) == 0);
     NST_CHECK(&state->ctx, same, NST_E_INVALID, "input '%s' has another value than the one the session was made for",
               port->name);
+    return NST_OK;
+}
+
+/* Refuses memory of the caller for output k that another output is in too. */
+static NstStatus check_apart(NstRunState *state, const NstExecRun *run, uint32_t k, int64_t bytes)
+{
+    const NstPlan *plan = state->exec->plan;
+    for (uint32_t other = 0; other < plan->outputs.n; other++) {
+        const NstPlanPort *port = &plan->outputs.at[other];
+        int64_t taken = 0;
+        if (other == k || !is_wanted(run, other) || run->outputs[other].owned) continue;
+        if (!nst_sizes_known(&state->exec->sizes, plan->buffers.at[port->buffer].bytes, state->state)) continue;
+        NST_TRY(byte_size(state, port->buffer, &taken));
+        NST_CHECK(&state->ctx,
+                  !share_memory(run->outputs[k].data, (size_t)bytes, run->outputs[other].data, (size_t)taken),
+                  NST_E_INVALID, "outputs '%s' and '%s' are given memory that overlaps", plan->outputs.at[k].name,
+                  port->name);
+    }
     return NST_OK;
 }
 
@@ -399,18 +439,13 @@ static NstStatus output_memory(NstRunState *state, const NstExecRun *run, uint32
     if (out->data && (!run->outer || out->bytes >= (size_t)bytes)) {
         NST_CHECK(&state->ctx, out->bytes >= (size_t)bytes, NST_E_INVALID,
                   "output '%s' is given %zu bytes, it has %lld", port->name, out->bytes, (long long)bytes);
-        return NST_OK;
+        return run->outer ? NST_OK : check_apart(state, run, k, bytes);
     }
     out->owned = out->data = *at = nst_memory_new((size_t)bytes);
     out->bytes = (size_t)bytes;
     NST_CHECK(&state->ctx, out->data, NST_E_NOMEM, "no memory for %lld bytes of output '%s'", (long long)bytes,
               port->name);
     return NST_OK;
-}
-
-static bool is_wanted(const NstExecRun *run, uint32_t k)
-{
-    return !run->wanted || run->wanted[k];
 }
 
 /* Gives memory to buffer b if it has none and its size is known. */

@@ -30,7 +30,8 @@ typedef struct NstString {
 
 /* A tensor in memory.  As an input it is borrowed until the run returns; any alignment is allowed.
  * As an output: with data set it is the caller's memory of `bytes` bytes, filled row-major; with data NULL the run
- * provides memory, marks it in `owned`, and the caller ends it with nst_tensor_release.
+ * provides memory, marks it in `owned`, and the caller ends it with nst_tensor_release.  The caller's may lie over inputs
+ * (the run copies those first), not over another output (NST_E_INVALID).
  * Strings: data are NstString.  The texts of an input are borrowed like it; those of an output are always memory of the
  * engine, marked in `owned` (with data NULL the elements are in it too), so that every one of them is released. */
 typedef struct NstTensor {

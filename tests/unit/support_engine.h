@@ -9,6 +9,20 @@
 void support_engine_begin(NstCtx *ctx, NstEngine **engine);
 void support_engine_end(NstCtx *ctx, NstEngine *engine);
 
+/* Declares the suite, with `ctx` and `engine` anew for each of its tests; more options of TestSuite may follow. */
+#define SUPPORT_ENGINE_SUITE(suite, ...)                                                                               \
+    static NstCtx ctx;                                                                                                 \
+    static NstEngine *engine;                                                                                          \
+    static void begin(void)                                                                                            \
+    {                                                                                                                  \
+        support_engine_begin(&ctx, &engine);                                                                           \
+    }                                                                                                                  \
+    static void end(void)                                                                                              \
+    {                                                                                                                  \
+        support_engine_end(&ctx, engine);                                                                              \
+    }                                                                                                                  \
+    TestSuite(suite, .init = begin, .fini = end, __VA_ARGS__)
+
 /* A model of these bytes and a session of it; asserts success (Criterion). */
 void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessionOptions *options, NstModel **model,
                          NstSession **session);

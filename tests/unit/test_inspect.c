@@ -5,20 +5,7 @@
 #include "tests/unit/support_engine.h"
 #include "tests/unit/support_onnx.h"
 
-static NstCtx ctx;
-static NstEngine *engine;
-
-static void begin(void)
-{
-    support_engine_begin(&ctx, &engine);
-}
-
-static void end(void)
-{
-    support_engine_end(&ctx, engine);
-}
-
-TestSuite(inspect, .init = begin, .fini = end);
+SUPPORT_ENGINE_SUITE(inspect, .timeout = 60);
 
 static NstStatus info_of(const void *bytes, size_t n, const NstModelInfo **info)
 {

@@ -10,20 +10,7 @@
 #define MOST_TIMES 3.0 /* the cost of n nodes, for 2 n: 2 where all is linear, 4 where it is a square */
 #define TRIES      4   /* the least of them counts: a busy machine adds to some */
 
-static NstCtx ctx;
-static NstEngine *engine;
-
-static void begin(void)
-{
-    support_engine_begin(&ctx, &engine);
-}
-
-static void end(void)
-{
-    support_engine_end(&ctx, engine);
-}
-
-TestSuite(long_model, .init = begin, .fini = end, .timeout = 250);
+SUPPORT_ENGINE_SUITE(long_model, .timeout = 250);
 
 typedef struct Chain {
     const char *op[3]; /* in turn; "MatMul" and "Add" have a constant as second operand */

@@ -8,20 +8,7 @@
 
 #define MAX_INS 2
 
-static NstCtx ctx;
-static NstEngine *engine;
-
-static void begin(void)
-{
-    support_engine_begin(&ctx, &engine);
-}
-
-static void end(void)
-{
-    support_engine_end(&ctx, engine);
-}
-
-TestSuite(open_sizes, .init = begin, .fini = end, .timeout = 110);
+SUPPORT_ENGINE_SUITE(open_sizes, .timeout = 110);
 
 typedef struct OpenCase {
     const char *text;

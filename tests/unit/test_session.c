@@ -355,6 +355,28 @@ Test(session, declared_shapes_have_a_plan_and_others_run_too)
     cr_assert_eq(memcmp(y, z, 600), 0);
 }
 
+Test(session, an_output_may_lie_over_inputs_not_over_another_output)
+{
+    float x[150], y[150], sum[3], both[153];
+    fill(x, 150, 5);
+    open_session(softmax, NULL);
+    NstNamedTensor in = floats("x", x, 2, 3, 50), out[2] = {floats("y", y, 2, 3, 50), floats("sum", sum, 2, 3, 1)};
+    cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
+    for (int shift = 0; shift <= 3; shift += 3) { /* over it, and over most of it */
+        memcpy(both + shift, x, sizeof x);
+        in = floats("x", both + shift, 2, 3, 50);
+        out[0] = floats("y", both, 2, 3, 50);
+        cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(memcmp(both, y, sizeof y), 0, "shift %d", shift);
+    }
+    in = floats("x", x, 2, 3, 50);
+    out[1] = floats("sum", both + 149, 2, 3, 1);
+    cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_E_INVALID);
+    cr_assert(strstr(nst_error_text(), "overlap") && strstr(nst_error_text(), "'sum'"), "%s", nst_error_text());
+    out[1] = floats("sum", both + 150, 2, 3, 1);
+    cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
+}
+
 /* --- progress ------------------------------------------------------------------------------------------------- */
 
 typedef struct Heard {

@@ -4,20 +4,7 @@
 #include "tests/unit/support_engine.h"
 #include "tests/unit/support_onnx.h"
 
-static NstCtx ctx;
-static NstEngine *engine;
-
-static void begin(void)
-{
-    support_engine_begin(&ctx, &engine);
-}
-
-static void end(void)
-{
-    support_engine_end(&ctx, engine);
-}
-
-TestSuite(transform, .init = begin, .fini = end);
+SUPPORT_ENGINE_SUITE(transform, .timeout = 60);
 
 #define ROWS 2
 
