@@ -193,6 +193,9 @@ static void read_nodes(Inspect *in, const Imports *imports, Onnx__NodeProto *con
         add_node(in, imports, node[k]);
         for (size_t a = 0; a < node[k]->n_attribute; a++) {
             const Onnx__AttributeProto *attribute = node[k]->attribute[a];
+            if (attribute->t) add_weight(in, attribute->t); /* of a Constant: some exporters write weights so */
+            if (attribute->sparse_tensor && attribute->sparse_tensor->values)
+                add_weight(in, attribute->sparse_tensor->values);
             if (attribute->g) read_subgraph(in, imports, attribute->g);
             for (size_t g = 0; g < attribute->n_graphs; g++) read_subgraph(in, imports, attribute->graphs[g]);
         }

@@ -52,7 +52,7 @@ typedef struct NstModelInfo {
     const char *producer, *producer_version, *graph; /* "" where the model says nothing */
     int64_t ir_version, model_version;
     uint64_t nodes;        /* in the graph, subgraphs and functions */
-    uint64_t weight_bytes; /* of initializers, external ones included */
+    uint64_t weight_bytes; /* of initializers, external ones included, and of tensors in nodes (Constant) */
     uint32_t n_inputs, n_outputs, n_overridable, n_opsets, n_operators, n_functions, n_metadata;
     const NstModelPort *inputs; /* that a run must be given */
     const NstModelPort *outputs;

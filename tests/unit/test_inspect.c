@@ -69,6 +69,32 @@ Test(inspect, tells_ports_and_operators_of_subgraphs_too)
     nst_model_info_free(info);
 }
 
+Test(inspect, counts_weights_that_nodes_hold)
+{
+    static const float six[6] = {1, 2, 3, 4, 5, 6};
+    const int64_t shape[] = {2, 3, INT64_MIN};
+    OnnxModel m = onnx_model(ctx.arena);
+    NstText attributes, attribute, tensor;
+    const NstModelInfo *info;
+    nst_text_init(&attributes, ctx.arena);
+    nst_text_init(&attribute, ctx.arena);
+    nst_text_init(&tensor, ctx.arena);
+    pb_int(&tensor, 1, 2);
+    pb_int(&tensor, 1, 3);
+    pb_int(&tensor, 2, 1);
+    pb_bytes(&tensor, 9, six, sizeof six);
+    pb_text(&attribute, 1, "value");
+    pb_message(&attribute, 5, &tensor);
+    pb_int(&attribute, 20, 4);
+    pb_message(&attributes, 5, &attribute);
+    onnx_output(&m, "y", 1, shape);
+    onnx_node(&m, "Constant", "c", "", "y", &attributes);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(info_of(bytes.at, bytes.n, &info), NST_OK, "%s", nst_error_text());
+    cr_assert_eq(info->weight_bytes, sizeof six);
+    nst_model_info_free(info);
+}
+
 Test(inspect, reads_graphs_in_text_form)
 {
     static const char text[] = "graph f(x: f32[n, 4]) {\n  %y = map \"a + 1\" %x\n  return y = %y\n}\n";
