@@ -402,7 +402,8 @@ static void choose_planes(Choice *c)
 {
     NstTileSchedule *s = c->s;
     PlaneVisit v = {c, -1};
-    if (!s->sweep || !s->rows_outside || c->pitch % LINE_BYTES == 0 ||
+    int64_t bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
+    if (!s->sweep || !s->rows_outside || c->n * bytes % LINE_BYTES == 0 ||
         PLANES * s->rows + PLANE_SPARE > c->module->target->vector_registers)
         return;
     nst_expr_visit(c->module->exprs, c->nest->state[0].step, visit_planes, &v);
