@@ -171,10 +171,11 @@ LOWER(top_k)
     out(c, 1, sorted[1]);
 }
 
-/* Places of the elements that are not zero: [rank, count]; a scalar counts as one element of rank 1. */
+/* Places of the elements that are not zero: [rank, count]. */
 LOWER(non_zero)
 {
-    V x = rank(c, in(c, 0)) == 0 ? insert_axis(c, in(c, 0), 0) : in(c, 0), place[NST_MAX_RANK], kept[NST_MAX_RANK];
+    bool is_scalar = rank(c, in(c, 0)) == 0; /* counted as a list of one, whose axis has no row in the result */
+    V x = is_scalar ? insert_axis(c, in(c, 0), 0) : in(c, 0), place[NST_MAX_RANK], kept[NST_MAX_RANK];
     int r = rank(c, x);
     D all = product(c, x, 0, r);
     NstSym count;
@@ -186,7 +187,8 @@ LOWER(non_zero)
     }
     if (nst_build_compact(c->b, reshape(c, mask, 1, &all), (uint32_t)r, place, 0, kept, &count) != NST_OK) return;
     for (int k = 0; k < r; k++) kept[k] = insert_axis(c, kept[k], 0);
-    out(c, 0, concat(c, r, kept, 0));
+    V rows = concat(c, r, kept, 0);
+    out(c, 0, is_scalar ? slice1(c, rows, 0, num(c, 0), 1, num(c, 0)) : rows);
 }
 
 /* The entries along an axis (or of all elements) where the condition holds; past its end nothing is kept. */
