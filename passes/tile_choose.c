@@ -328,8 +328,9 @@ static void limit_rows(Choice *c, int most)
     c->s->rows = (int)((c->m + tiles - 1) / tiles);
 }
 
-/* Rows of a tile whose taps are swept: states, the weights of the taps and what was just loaded share the registers (32 groups of 4
- * at 28: 242 GFLOP/s with 10, 207 with 14, 225 with 8; of 5 at 26: 166, 129, 169; AMD Zen 5, 2026-11). */
+/* Rows of a tile whose taps are swept, as many as fit: states, the weights of the taps and what was just loaded share the registers
+ * (32 groups of 4 at 28: 242 GFLOP/s with 10, 207 with 14, 225 with 8; of 5 at 26: 166, 129, 169; AMD Zen 5, 2026-11.  Of 3 at 33:
+ * 75 with 10, 68 with 7; of 5 at 26: 79, 75; Emerald Rapids). */
 enum { SWEPT_ROWS = 10 };
 /* A target with fewer sweeps none: the weights of all taps would not stay in registers (the same groups with AVX2's 16: 88 us tap by
  * tap, 115 swept). */
@@ -349,11 +350,14 @@ static void choose_taps(Choice *c)
         s->taps = (int)c->nest->n_reduce - k;
     }
     s->sweep = s->taps > 0 && c->m_fixed && c->module->target->vector_registers >= SWEEP_REGISTERS;
-    if (s->sweep) limit_rows(c, SWEPT_ROWS);
+    if (!s->sweep) return;
+    if (s->vectors == 1) s->rows = (int)c->m;
+    limit_rows(c, SWEPT_ROWS);
 }
 
 /* Rows of a tile whose loads are shared by taps instead of columns: with more, accumulators and loaded values do not both fit
- * the registers (36.4 us with 14, 35.8 with 8). */
+ * the registers (36.4 us with 14, 35.8 with 8).  Swept ones in L2 take SWEPT_ROWS (144 channels at 28 x 28: 7 rows 14.9 us, 10 13.8;
+ * past L2, at 56 x 56: 8 rows 127, 10 131; Emerald Rapids, 2026-11). */
 enum { COLUMN_ROWS = 8 };
 
 /* Search for an axis of planes: one whose neighbours read the same places at different written-out taps. */
@@ -447,7 +451,9 @@ static void choose_column_order(Choice *c)
     if (c->m <= COLUMN_ROWS && columns_crowd_sets(c, places)) return;
     for (uint32_t k = c->n_common; k < c->nest->n_axes; k++)
         if ((int)k != s->row_axis && (int)k != s->col_axis) s->inside |= 1u << k;
-    limit_rows(c, COLUMN_ROWS);
+    bool in_l2 =
+        2 * places * c->n * bytes <= c->module->target->l2_bytes; /* what is read is about as much as what is written */
+    limit_rows(c, s->sweep && in_l2 ? SWEPT_ROWS : COLUMN_ROWS);
     if (c->m > s->rows)
         s->rows_outside = true;
     else
