@@ -101,8 +101,7 @@ static bool find_place(NstModule *module, const NstGroup *group, NstBuf local, u
                  .output = nest->out[0].buffer,
                  .index = nest->out[0].index,
                  .n_index = nest->out[0].n_index};
-    for (uint32_t k = 0; k < group->locals.n; k++)
-        if (group->locals.at[k].i == p->output.i) return false;
+    if (nst_group_is_local(group, p->output)) return false;
     if (nst_module_get(module, local)->buffer.dtype != nst_module_get(module, p->output)->buffer.dtype) return false;
     for (uint32_t k = 0; k < group->items.n; k++)
         if (k != last && touches(module, group->items.at[k].nest, p->output)) return false;

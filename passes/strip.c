@@ -143,19 +143,12 @@ static NstBuf overwritten(Strip *s, uint32_t member)
     return (NstBuf){0};
 }
 
-static bool is_local(const Strip *s, NstBuf buffer)
-{
-    for (uint32_t k = 0; k < s->group->locals.n; k++)
-        if (s->group->locals.at[k].i == buffer.i) return true;
-    return false;
-}
-
 static void find_in_place(Strip *s)
 {
     for (uint32_t k = 0; k < s->group->items.n; k++) {
         const NstNest *nest = s->group->items.at[k].nest;
         NstBuf taken = overwritten(s, k);
-        if (taken.i && is_local(s, nest->out[0].buffer)) s->in_place[nest->out[0].buffer.i] = taken;
+        if (taken.i && nst_group_is_local(s->group, nest->out[0].buffer)) s->in_place[nest->out[0].buffer.i] = taken;
     }
 }
 
@@ -340,7 +333,7 @@ static NstStatus write_tiles(Strip *s, NstBlock *block, NstDim lo, NstDim hi, Ns
         }
     for (uint32_t k = 0; k < s->group->items.n; k++) { /* in order: what takes over comes after what is taken over */
         NstBuf out = s->group->items.at[k].nest->out[0].buffer;
-        if (is_local(s, out) && s->in_place[out.i].i) make_strip(s, out);
+        if (nst_group_is_local(s->group, out) && s->in_place[out.i].i) make_strip(s, out);
     }
     for (uint32_t k = 0; k < s->group->items.n; k++)
         NST_TRY(write_member(s, block, member_of_tile(s, s->group->items.at[k].nest, extent)));

@@ -164,10 +164,7 @@ static NstStatus interpret_input(NstCtx *ctx, NstStrings *strings, const NstTens
     value->data = nst_alloc_aligned(ctx->arena, value->bytes, 64);
     if (value->bytes == 0) return NST_OK;
     if (tensor->dtype == NST_STR) return nst_strings_take(ctx, strings, tensor, name, value->data);
-    if (tensor->strides)
-        nst_tensor_gather(value->data, tensor);
-    else
-        memcpy(value->data, tensor->data, value->bytes);
+    nst_tensor_gather(value->data, tensor);
     return NST_OK;
 }
 

@@ -13,8 +13,7 @@
 #define HUGE_PAGE (1 << 21)
 #define MAX_BYTES ((int64_t)1 << 46)
 /* Work in ns a thread must get so that dealing out pays: fork and join take 0.3 us warm and the other cores' caches are cold
- * (design/measurements, "Fork-join": chunks under 5 us).  The second thread pays from less on
- * (NST_NS_FOR_TWO). */
+ * (design/measurements, "Fork-join": chunks under 5 us).  The second thread pays from less on (NST_NS_FOR_TWO). */
 #define NS_A_THREAD 5000
 
 void *nst_memory_new(size_t bytes)
@@ -273,7 +272,12 @@ static char *copy_axis(char *to, const char *from, const NstTensor *tensor, int 
 
 void nst_tensor_gather(char *to, const NstTensor *tensor)
 {
-    copy_axis(to, tensor->data, tensor, 0, nst_dtype_size(tensor->dtype));
+    size_t bytes = nst_dtype_size(tensor->dtype);
+    for (int axis = 0; axis < tensor->rank; axis++) bytes *= (size_t)tensor->shape[axis];
+    if (!tensor->strides)
+        memcpy(to, tensor->data, bytes);
+    else
+        copy_axis(to, tensor->data, tensor, 0, nst_dtype_size(tensor->dtype));
 }
 
 NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, size_t size, const char *name, size_t *bytes)
@@ -391,10 +395,7 @@ static NstStatus bind_input(NstRunState *state, const NstExecRun *run, const Nst
     if (bytes != 0 && (tensor->strides || lies_under_output(state, run, tensor->data, bytes))) {
         NST_TRY(byte_size(state, port->buffer, &dense));
         NST_TRY(grow(&state->ctx, &state->own[port->buffer], (size_t)dense, port->name));
-        if (tensor->strides)
-            nst_tensor_gather(state->own[port->buffer].at, tensor);
-        else
-            memcpy(state->own[port->buffer].at, tensor->data, bytes);
+        nst_tensor_gather(state->own[port->buffer].at, tensor);
         state->at[port->buffer] = state->own[port->buffer].at;
     }
     if (!port->only) return NST_OK;
@@ -414,11 +415,13 @@ static NstStatus check_apart(NstRunState *state, const NstExecRun *run, uint32_t
     for (uint32_t other = 0; other < plan->outputs.n; other++) {
         const NstPlanPort *port = &plan->outputs.at[other];
         int64_t taken = 0;
-        if (other == k || !is_wanted(run, other) || run->outputs[other].owned) continue;
+        const NstTensor *out = &run->outputs[other];
+        if (other == k || !is_wanted(run, other) || out->owned) continue;
+        if (!share_memory(run->outputs[k].data, (size_t)bytes, out->data, out->bytes))
+            continue; /* the size may be less */
         if (!nst_sizes_known(&state->exec->sizes, plan->buffers.at[port->buffer].bytes, state->state)) continue;
         NST_TRY(byte_size(state, port->buffer, &taken));
-        NST_CHECK(&state->ctx,
-                  !share_memory(run->outputs[k].data, (size_t)bytes, run->outputs[other].data, (size_t)taken),
+        NST_CHECK(&state->ctx, !share_memory(run->outputs[k].data, (size_t)bytes, out->data, (size_t)taken),
                   NST_E_INVALID, "outputs '%s' and '%s' are given memory that overlaps", plan->outputs.at[k].name,
                   port->name);
     }

@@ -111,7 +111,7 @@ NstStatus nst_input_check(NstCtx *ctx, const NstPlan *plan, const NstPlanPort *p
  * Errors: NST_E_INVALID for negative strides, NST_E_SHAPE for sizes past 64 bits. */
 NstStatus nst_tensor_span(NstCtx *ctx, const NstTensor *tensor, size_t size, const char *name,
                           size_t *bytes) NST_MUST_CHECK;
-/* Copies a caller's strided tensor row-major and dense. */
+/* Copies a caller's tensor row-major and dense; strides may be NULL. */
 void nst_tensor_gather(char *to, const NstTensor *tensor);
 
 /* Memory aligned to 64 that the interface can hand out; NULL when there is none. */
