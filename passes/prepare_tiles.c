@@ -12,10 +12,11 @@ static bool is_contraction(NstModule *module, const NstGroup *group)
     return nest->n_lets == 0 && nest->lanes <= 1 && !nest->check.i && nst_nest_contraction(module, nest, &contraction);
 }
 
-/* Puts a nest that packs an operand before its user, that of constants before the run. */
-static void place_pack(NstModule *module, NstNest *nest, bool is_constant, uint32_t *at)
+/* Puts nests that pack an operand before its user, those of constants before the run; rest may be NULL. */
+static void place_pack(NstModule *module, NstNest *nest, NstNest *rest, bool is_constant, uint32_t *at)
 {
     NstGroup *pack = nst_group_new(module, nest);
+    if (rest) nst_vec_push(module->arena, &pack->items, ((NstGroupItem){.nest = rest}));
     if (is_constant)
         nst_vec_push(module->arena, &module->prepack, pack);
     else
@@ -46,7 +47,8 @@ static bool prepare_matrices(NstModule *module, uint32_t *at)
     NstPackedMatrix packed[2] = {{0}, nst_pack_matrix(module, nest, c.b, (uint32_t)s->col_axis, true, insn)};
     if (!in_place) packed[0] = nst_pack_matrix(module, nest, c.a, (uint32_t)s->row_axis, false, insn);
     for (int k = 0; k < 2; k++)
-        for (uint32_t n = 0; n < packed[k].n_nests; n++) place_pack(module, packed[k].nest[n], packed[k].constant, at);
+        for (uint32_t n = 0; n < packed[k].n_nests; n++)
+            place_pack(module, packed[k].nest[n], NULL, packed[k].constant, at);
     return true;
 }
 
@@ -61,7 +63,7 @@ static void prepare(NstModule *module, uint32_t *at)
     if (nst_expr_uses_sym(module->exprs, nest->guard, nest->axis[schedule->col_axis].var)) return;
     group->tile = schedule;
     NstPacked packed = nst_pack_columns(module, nest, 0, schedule);
-    if (packed.nest) place_pack(module, packed.nest, packed.constant, at);
+    if (packed.nest) place_pack(module, packed.nest, packed.rest, packed.constant, at);
 }
 
 /* The axis that vectors will run along; the last one where none is known. */

@@ -65,12 +65,14 @@ bool nst_merge_groups(NstModule *module, NstNest *nest);
 
 typedef struct NstPacked {
     NstNest *nest; /* fills the packed buffer; NULL: nothing was packed */
+    NstNest *
+        rest; /* writes zeros where the last panel has no columns; NULL: it has all, or memory is zero there (constants) */
     NstBuf buffer;
     bool constant; /* made of constants alone: belongs before the run */
 } NstPacked;
 
 /* Gives the column operand of a contraction the layout that the schedule walks: panels of (vectors * lanes) columns, in a
- * buffer of its own that the returned nest fills (its first n_common axes are the nest's); the caller places that nest.  Does
+ * buffer of its own that the returned nests fill (their first n_common axes are the nest's); the caller places them.  Does
  * nothing where reading in place is as good.  Rewrites the nest and the schedule. */
 NstPacked nst_pack_columns(NstModule *module, NstNest *nest, uint32_t n_common, NstTileSchedule *schedule);
 

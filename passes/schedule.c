@@ -16,14 +16,6 @@ static NstStatus write_tile(NstCtx *ctx, NstWriter *w, const NstGroup *group)
     return nst_tile_nest(ctx, w, block, nest, 0, group->tile);
 }
 
-/* Products side by side: each tiled, with no barrier between them. */
-static NstStatus write_siblings(NstCtx *ctx, NstWriter *w, const NstGroup *group)
-{
-    for (uint32_t k = 0; k < group->items.n; k++)
-        NST_TRY(nst_tile_nest(ctx, w, &w->kernel->body, group->items.at[k].nest, 0, group->items.at[k].tile));
-    return NST_OK;
-}
-
 /* What a group's form asks for. */
 typedef enum Form { FORM_TILE, FORM_SIBLINGS, FORM_STRIP, FORM_SERIAL, FORM_ROWS, FORM_SEQUENCE, FORM_PLAIN } Form;
 
@@ -52,6 +44,19 @@ static NstStatus write_sequence(NstCtx *ctx, NstWriter *w, const NstGroup *group
         nst_writer_open_locals(w, &w->kernel->body, group, k);
         NST_TRY(write_group(ctx, w, group->items.at[k].group, group->items.at[k].group));
     }
+    return NST_OK;
+}
+
+/* Nests side by side, with no barrier between them: products, each tiled, or a packed operand and the rest of its panels. */
+static NstStatus write_siblings(NstCtx *ctx, NstWriter *w, const NstGroup *group)
+{
+    NstGroup **single = NST_NEW_ARRAY(w->module->arena, NstGroup *, group->items.n);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        single[k] = nst_group_new(w->module, group->items.at[k].nest);
+        single[k]->tile = group->items.at[k].tile;
+        if (form_of(w->module, single[k]) == FORM_ROWS) nst_flatten_rows(w, single[k]);
+    }
+    for (uint32_t k = 0; k < group->items.n; k++) NST_TRY(write_group(ctx, w, single[k], single[k]));
     return NST_OK;
 }
 

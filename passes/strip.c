@@ -315,6 +315,7 @@ static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
     if (packed.nest) {
         add_scratch(s, block, packed.buffer);
         if (!write_pack(s, block, packed.nest)) NST_TRY(write_member(s, block, packed.nest));
+        if (packed.rest) NST_TRY(write_member(s, block, packed.rest));
     }
     bind_common(s, nest);
     return nst_tile_nest(s->ctx, s->w, block, nest, s->n_common, &schedule);

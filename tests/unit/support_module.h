@@ -22,6 +22,8 @@ typedef struct ModuleCase {
     const NstTensorValue *input; /* by param: these instead of seeded ones; NULL = seeded */
     int canon; /* every kernel takes the canonical form: 1 of a run's, 2 of one that runs once; with the pass off */
     bool unchecked; /* compiled without checks of bounds */
+    bool
+        no_denormals; /* asserts that compiled kernels on one thread compute with none: inputs have none, unwritten memory does */
     bool sequences; /* short groups become one kernel; else they stay apart, whatever the options say */
 } ModuleCase;
 
