@@ -33,6 +33,8 @@ NstSym nst_dims_new_sym(NstDims *dims, NstSymKind kind, const char *name, int64_
         uint64_t hash = nst_hash_bytes(entry->info.name, strlen(entry->info.name), 0);
         entry->next = nst_map_get(&dims->names, hash, 0);
         nst_map_put(&dims->names, hash, sym.i);
+        *(dims->last_size ? &dims->syms.at[dims->last_size]->next_size : &dims->first_size) = sym.i;
+        dims->last_size = sym.i;
     }
     entry->dim = intern_symbol(dims, sym);
     return sym;
@@ -66,6 +68,11 @@ const NstSymInfo *nst_dims_sym_info(const NstDims *dims, NstSym sym)
 {
     NST_ASSERT(sym.i != 0 && sym.i < dims->syms.n);
     return &dims->syms.at[sym.i]->info;
+}
+
+NstSym nst_dims_next_size(const NstDims *dims, NstSym after)
+{
+    return (NstSym){after.i ? dims->syms.at[after.i]->next_size : dims->first_size};
 }
 
 uint32_t nst_dims_sym_count(const NstDims *dims)

@@ -88,6 +88,9 @@ NstSymInfo *nst_dims_sym(NstDims *dims, NstSym sym);
 /* The same for reading. */
 const NstSymInfo *nst_dims_sym_info(const NstDims *dims, NstSym sym);
 uint32_t nst_dims_sym_count(const NstDims *dims); /* symbols are 1 .. count */
+/* The symbol made after another, of those that are no loop indices: inputs, values, counts.  After none the first; none after the
+ * last.  `after` is none or what this function gave. */
+NstSym nst_dims_next_size(const NstDims *dims, NstSym after);
 
 NstDim nst_dim_const(NstDims *dims, int64_t value);
 NstDim nst_dim_sym(NstDims *dims, NstSym sym);

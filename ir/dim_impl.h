@@ -29,7 +29,8 @@ typedef struct NstDimEntry {
 typedef struct NstSymEntry {
     NstSymInfo info;
     NstDim dim;
-    uint32_t next; /* next symbol whose name has the same hash */
+    uint32_t next;      /* next symbol whose name has the same hash */
+    uint32_t next_size; /* the next symbol that is no index, or 0 */
 } NstSymEntry;
 
 /* id 0 = free; the hash is here too, so that a probe seldom touches an entry. */
@@ -70,6 +71,7 @@ struct NstDims {
     NstArena *arena;
     NST_VEC(NstDimEntry *) entries; /* [0] is unused */
     NST_VEC(NstSymEntry *) syms;    /* [0] is unused */
+    uint32_t first_size, last_size; /* symbols that are no indices; 0: there is none */
     NstMap names;
     NstDimSlot *slots; /* open addressing into entries */
     uint32_t n_slots;

@@ -55,10 +55,8 @@ static bool touches(NstModule *module, const NstGroup *group, NstBufList *reads,
 /* True if the group computes with a size that is known only when the plan runs. */
 static bool uses_sizes(NstModule *module, const NstGroup *group)
 {
-    for (uint32_t k = 1; k <= nst_dims_sym_count(module->dims); k++)
-        if (nst_dims_sym(module->dims, (NstSym){k})->kind != NST_SYM_INDEX &&
-            nst_group_uses_sym(module, group, (NstSym){k}))
-            return true;
+    for (NstSym sym = nst_dims_next_size(module->dims, (NstSym){0}); sym.i; sym = nst_dims_next_size(module->dims, sym))
+        if (nst_group_uses_sym(module, group, sym)) return true;
     return false;
 }
 

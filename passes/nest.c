@@ -136,17 +136,9 @@ static bool nest_uses(NstModule *module, const NstNest *nest, NstSym sym)
     return uses || buffers_use(module, &touched, sym);
 }
 
-/* The next symbol that stands for a size; 0 when there is none. */
-static NstSym next_size(const NstModule *module, NstSym sym)
-{
-    while (sym.i++ < nst_dims_sym_count(module->dims))
-        if (nst_dims_sym(module->dims, sym)->kind != NST_SYM_INDEX) return sym;
-    return (NstSym){0};
-}
-
 bool nst_nest_uses_sizes(NstModule *module, const NstNest *nest)
 {
-    for (NstSym sym = next_size(module, (NstSym){0}); sym.i; sym = next_size(module, sym))
+    for (NstSym sym = nst_dims_next_size(module->dims, (NstSym){0}); sym.i; sym = nst_dims_next_size(module->dims, sym))
         if (nest_uses(module, nest, sym)) return true;
     return false;
 }
@@ -320,7 +312,8 @@ bool nst_module_is_constant(NstModule *module, NstExpr e)
 
 bool nst_module_is_ahead(NstModule *module, NstExpr e, const NstAxis *axis, uint32_t n)
 {
-    for (NstSym sym = next_size(module, (NstSym){0}); sym.i; sym = next_size(module, sym)) {
+    for (NstSym sym = nst_dims_next_size(module->dims, (NstSym){0}); sym.i;
+         sym = nst_dims_next_size(module->dims, sym)) {
         if (expr_uses(module, e, sym)) return false;
         for (uint32_t k = 0; k < n; k++)
             if (nst_dim_uses(module->dims, axis[k].extent, sym)) return false;
