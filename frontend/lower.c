@@ -466,6 +466,16 @@ V slice1(NstLower *c, V x, int axis, D start, int64_t step, D size)
     return nst_build_slice(c->b, x, starts, steps, sizes);
 }
 
+V step_slice(NstLower *c, V x, int axis, V t)
+{
+    V start[NST_MAX_RANK] = {{0}};
+    D size[NST_MAX_RANK];
+    for (int k = 0; k < rank(c, x); k++) size[k] = k == axis ? num(c, 1) : dim(c, x, k);
+    if (is_num(c, dim(c, x, axis), 0)) return expand(c, number(c, dtype(c, x), 0), rank(c, x), size);
+    start[axis] = t;
+    return nst_build_slice_at(c->b, x, start, size);
+}
+
 V along(NstLower *c, V vector, int axis, int rank_wanted)
 {
     D shape[NST_MAX_RANK];

@@ -155,6 +155,9 @@ V merge_axes(NstLower *c, V x, int axis);
 V drop_axis(NstLower *c, V x, int axis);   /* of extent 1 */
 V insert_axis(NstLower *c, V x, int axis); /* of extent 1 */
 V slice1(NstLower *c, V x, int axis, D start, int64_t step, D size);
+/* Entry t of an axis, which stays, with extent 1: in the body of a loop over that axis.  Zeros where the axis is empty: such a
+ * body never runs. */
+V step_slice(NstLower *c, V x, int axis, V t);
 V concat(NstLower *c, int n, const V *x, int axis);
 V gather(NstLower *c, V data, V index, int axis, NstIndexMode mode);
 /* A vector [n] as [1, n, 1, 1] against x of that rank. */

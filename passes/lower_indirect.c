@@ -71,7 +71,9 @@ void nst_lower_gather(NstLowering *lower, const NstNode *node)
     NstExpr element = nst_read_value(&reading, node->in[1], pick);
     Position position = position_of(&reading, element, node->attr.gather.mode, data->shape[axis], node->origin);
     for (int k = 0; k < data->rank; k++) from[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
-    NstExpr value = nst_read_value(&reading, node->in[0], from);
+    /* Nothing is read of an axis without elements, whose positions the let refuses. */
+    NstExpr value = is_empty(lower, data->shape[axis]) ? nst_expr_const(lower->exprs, data->dtype, (NstScalar){0})
+                                                       : nst_read_value(&reading, node->in[0], from);
     if (by_guard)
         nest->store_guard = position.inside;
     else if (position.inside.i)
@@ -136,7 +138,9 @@ void nst_lower_scatter(NstLowering *lower, const NstNode *node)
     Position position = position_of(&reading, element, node->attr.scatter.mode, data->shape[axis], node->origin);
     for (int k = 0; k < data->rank; k++) to[k] = k < axis ? at[k] : k == axis ? position.index : at[k - 1 + n_picked];
     NstExpr value = nst_read_value(&reading, node->in[2], at);
-    if (node->attr.scatter.combine.i) {
+    if (is_empty(lower, data->shape[axis])) { /* nothing is written either */
+        position.inside = nst_expr_int(lower->exprs, NST_BOOL, 0);
+    } else if (node->attr.scatter.combine.i) {
         NstExpr pair[2] = {nst_expr_load(lower->exprs, data->dtype, buffer, to, (uint32_t)data->rank), value};
         value = nst_expr_subst_args(lower->exprs, node->attr.scatter.combine, pair, 2);
     }

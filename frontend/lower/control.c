@@ -349,13 +349,9 @@ static int64_t entry(NstLower *c, const char *name, int k)
 /* Slice t of scan input k. */
 static V scan_slice(NstLower *c, V x, int k, V t)
 {
-    V start[NST_MAX_RANK] = {{0}};
-    D size[NST_MAX_RANK];
     int axis = norm_axis(c, entry(c, "scan_input_axes", k), rank(c, x), false);
-    for (int j = 0; j < rank(c, x); j++) size[j] = j == axis ? num(c, 1) : dim(c, x, j);
-    start[axis] =
-        entry(c, "scan_input_directions", k) ? map(c, "b - a", t, size_value(c, minus1(c, dim(c, x, axis)))) : t;
-    return drop_axis(c, nst_build_slice_at(c->b, x, start, size), axis);
+    if (entry(c, "scan_input_directions", k)) t = map(c, "b - a", t, size_value(c, minus1(c, dim(c, x, axis))));
+    return drop_axis(c, step_slice(c, x, axis, t), axis);
 }
 
 /* A scan output: the new axis goes where it is wanted, backwards if asked for. */
@@ -399,10 +395,7 @@ LOWER(scan)
 /* Entry b of x's first axis. */
 static V entry_of(NstLower *c, V x, V b)
 {
-    V start[NST_MAX_RANK] = {b};
-    D size[NST_MAX_RANK] = {num(c, 1)};
-    for (int k = 1; k < rank(c, x); k++) size[k] = dim(c, x, k);
-    return drop_axis(c, nst_build_slice_at(c->b, x, start, size), 0);
+    return drop_axis(c, step_slice(c, x, 0, b), 0);
 }
 
 typedef struct OldScan {

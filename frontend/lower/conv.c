@@ -215,20 +215,115 @@ static void transposed_padding(NstLower *c, V x, Geometry *q)
     }
 }
 
-/* W mirrored along its kernel axes. */
-static V mirror(NstLower *c, V w)
+/* How a transposed convolution falls apart along an axis.  Output o, counted from before the padding is cut off, gets x[i] w[k]
+ * where o = stride i + dilation k.  With g = gcd(stride, dilation) and k = phases j + r, phases = stride / g, that is
+ * o = stride (i + (dilation / g) j) + dilation r: each r is a convolution of its own with every phases-th tap, at
+ * q = i + (dilation / g) j, and no zeros stand between elements of X. */
+typedef struct Phases {
+    int64_t n;
+    int64_t step; /* dilation / g */
+    D taps;       /* the most of a phase */
+    D from, to;   /* q of what is kept: from <= q < to */
+    D size;       /* of the output */
+} Phases;
+
+static int64_t gcd(int64_t a, int64_t b)
 {
-    for (int k = 2; k < rank(c, w); k++) w = slice1(c, w, k, minus1(c, dim(c, w, k)), -1, dim(c, w, k));
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static Phases phases_of(NstLower *c, V x, const Geometry *q, int k)
+{
+    NstDims *dims = c->b->graph->dims;
+    int64_t common = gcd(q->stride[k], q->dilation[k]);
+    Phases p = {.n = q->stride[k] / common, .step = q->dilation[k] / common};
+    D stride = num(c, q->stride[k]), full = mul(c, minus1(c, dim(c, x, k + 2)), stride);
+    full = add(c, add(c, full, reach(c, q, k)), q->more[k]);
+    p.size = sub(c, full, add(c, q->lo[k], q->hi[k]));
+    p.taps = nst_dim_ceildiv(dims, q->size[k], num(c, p.n));
+    p.from = nst_dim_floordiv(dims, sub(c, q->lo[k], num(c, q->dilation[k] * (p.n - 1))), stride);
+    if (q->dilation[k] == 1) p.from = nst_dim_floordiv(dims, q->lo[k], stride);
+    p.to = nst_dim_ceildiv(dims, add(c, q->lo[k], p.size), stride);
+    return p;
+}
+
+/* x[.., q, taps..]: the windows of all phases, taps from the last to the first. */
+static V phase_windows(NstLower *c, V x, int first, const Geometry *q, const Phases *p)
+{
+    Geometry own = {.n = q->n};
+    for (int k = 0; k < q->n; k++) {
+        own.size[k] = p[k].taps;
+        own.stride[k] = 1;
+        own.dilation[k] = p[k].step;
+        own.lo[k] = sub(c, mul(c, minus1(c, p[k].taps), num(c, p[k].step)), p[k].from);
+        own.hi[k] = sub(c, p[k].to, dim(c, x, first + k));
+        own.more[k] = num(c, 0);
+    }
+    return slide(c, x, first, &own, (V){0});
+}
+
+/* w[.., taps.., phases..] of w[.., kernel..]; axes of one phase have no axis of phases.  What a phase lacks of taps is padding. */
+static V phase_taps(NstLower *c, V w, int first, const Geometry *q, const Phases *p)
+{
+    NstWindowAxis axis[MAX_SPATIAL];
+    int n = 0;
+    for (int k = 0; k < q->n; k++) {
+        D phases = num(c, p[k].n);
+        if (p[k].n > 1)
+            axis[n++] =
+                (NstWindowAxis){first + k, phases, p[k].n, 1, num(c, 0), sub(c, mul(c, p[k].taps, phases), q->size[k])};
+    }
+    if (rank(c, w) + n > NST_MAX_RANK) return fail(c, NST_E_LIMIT, "%d spatial axes are too many", q->n);
+    if (n) w = nst_build_window(c->b, w, n, axis, (V){0});
+    for (int k = first; k < first + q->n; k++) w = slice1(c, w, k, minus1(c, p[k - first].taps), -1, p[k - first].taps);
     return w;
 }
 
-/* X[N, g*C, ...]  W[g*C, F, k...]: a convolution of X with stride - 1 zeros between its elements and W mirrored. */
+/* x and w as the two above give them; y[n, g, f, q, r, q, r..]. */
+static const char *phase_equation(NstLower *c, int n, bool grouped, const Phases *p)
+{
+    static const char letters[] = "abdehi";
+    Labels l = conv_labels(c, n, grouped, true);
+    char phases[MAX_SPATIAL + 1], y[2 * MAX_SPATIAL + 1];
+    size_t used = 0, length = 0, before = strlen(l.y) - (size_t)n;
+    for (int k = 0; k < n; k++) {
+        y[length++] = l.y[before + (size_t)k];
+        if (p[k].n > 1) y[length++] = phases[used++] = letters[k];
+    }
+    return nst_format(c->arena, "%s,%s%.*s->%.*s%.*s", l.x, l.w, (int)used, phases, (int)before, l.y, (int)length, y);
+}
+
+/* Element q of phase r goes to stride q + dilation r: y[.., axis = q, r, ..] becomes [.., size, ..]. */
+static V interleave(NstLower *c, V y, int axis, const Geometry *q, const Phases *p, int k)
+{
+    int64_t stride = q->stride[k], dilation = q->dilation[k], inverse = 1;
+    D start = sub(c, q->lo[k], mul(c, p->from, num(c, stride)));
+    if (p->n > 1) y = merge_axes(c, y, axis);
+    if (stride == 1 || dilation == 1) return slice1(c, y, axis, start, 1, p->size);
+    /* dilation r = o modulo stride; r is the quotient by g of both, times the inverse of dilation / g modulo the phases. */
+    while (p->n > 1 && p->step % p->n * inverse % p->n != 1) inverse++;
+    V o = map(c, "a + b", nst_build_iota(c->b, p->size), size_value(c, q->lo[k]));
+    V s = number(c, NST_I64, (double)stride), g = number(c, NST_I64, (double)(stride / p->n)),
+      n = number(c, NST_I64, (double)p->n);
+    V r = map(c, "a % b / c * d % e", o, s, g, number(c, NST_I64, (double)inverse), n);
+    V at = map(c, "(a - b * c) / d - e", o, r, number(c, NST_I64, (double)dilation), s, size_value(c, p->from));
+    at = map(c, "a % b % c == 0 ? d * e + f : -1", o, s, g, at, n, r); /* between g and g there is nothing */
+    return gather(c, y, at, axis, NST_INDEX_FILL);
+}
+
+/* X[N, g*C, ...]  W[g*C, F, k...]: what each element of X adds to the output; a convolution for each place between the strides. */
 LOWER(conv_transpose)
 {
     V x = in(c, 0), w = in(c, 1);
-    int64_t g = attr_i(c, "group"), interior[MAX_SPATIAL + 2] = {0};
+    int64_t g = attr_i(c, "group");
+    bool grouped = g > 1;
     Geometry q = {0};
-    D lo[MAX_SPATIAL + 2], hi[MAX_SPATIAL + 2];
+    Phases p[MAX_SPATIAL];
     if (!check_conv(c, x, w, g, true) || !kernel_sizes(c, w, &q)) return;
     NstAttr *mode = nst_attrs_find(&c->attrs, "auto_pad");
     const char *asked = mode->s;
@@ -236,20 +331,12 @@ LOWER(conv_transpose)
     if (!geometry(c, x, &q)) return;
     mode->s = asked;
     transposed_padding(c, x, &q);
+    for (int k = 0; k < q.n && !failed(c); k++) p[k] = phases_of(c, x, &q, k);
     if (failed(c)) return;
-    for (int k = 0; k < q.n + 2; k++) lo[k] = hi[k] = num(c, 0);
-    for (int k = 0; k < q.n; k++) {
-        lo[k + 2] = sub(c, minus1(c, reach(c, &q, k)), q.lo[k]);
-        hi[k + 2] = add(c, sub(c, minus1(c, reach(c, &q, k)), q.hi[k]), q.more[k]);
-        interior[k + 2] = q.stride[k] - 1;
-        q.stride[k] = 1;
-        q.lo[k] = q.hi[k] = q.more[k] = num(c, 0);
-    }
-    x = nst_build_pad(c->b, x, lo, hi, interior, NST_PAD_CONSTANT, (V){0});
-    w = mirror(c, w);
-    bool grouped = g > 1;
     if (grouped) x = split_axis(c, x, 1, g), w = split_axis(c, w, 0, g);
-    V y = contract(c, equation(c, conv_labels(c, q.n, grouped, true)), slide(c, x, 2 + grouped, &q, (V){0}), w);
+    V y = contract(c, phase_equation(c, q.n, grouped, p), phase_windows(c, x, 2 + grouped, &q, p),
+                   phase_taps(c, w, 2 + grouped, &q, p));
+    for (int k = 0; k < q.n; k++) y = interleave(c, y, 2 + grouped + k, &q, &p[k], k);
     if (grouped) y = merge_axes(c, y, 1);
     out(c, 0, add_channel(c, y, in(c, 2)));
 }

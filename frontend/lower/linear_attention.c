@@ -18,10 +18,7 @@ static V by_step(NstLower *c, V x, int64_t heads, NstDtype to)
 
 static V step_of(NstLower *c, V x, V t)
 {
-    V start[NST_MAX_RANK] = {t};
-    D size[NST_MAX_RANK] = {num(c, 1)};
-    for (int k = 1; k < rank(c, x); k++) size[k] = dim(c, x, k);
-    return drop_axis(c, nst_build_slice_at(c->b, x, start, size), 0);
+    return drop_axis(c, step_slice(c, x, 0, t), 0);
 }
 
 /* S <- exp(g) S + beta k (v - S k)^T, o = scale q S; without delta, beta v instead. */

@@ -174,9 +174,7 @@ static NstRegionId time_step(const Cell *s, V projected, const NstType *state)
     V t = param(c, "t", &count);
     results[0] = param(c, "go", &flag);
     for (int k = 0; k < s->states; k++) now[k] = old[k] = param(c, k == 0 ? "h" : "c", state);
-    V start[3] = {step_index(s, t)};
-    D size[3] = {num(c, 1), s->batch, mul(c, s->hidden, num(c, s->gates))};
-    s->step(s, drop_axis(c, nst_build_slice_at(c->b, projected, start, size), 0), now);
+    s->step(s, drop_axis(c, step_slice(c, projected, 0, step_index(s, t)), 0), now);
     V scan = now[0];
     if (s->lengths.i) {
         V live = map(c, "a < b", step_index(s, t), s->lengths);

@@ -28,9 +28,8 @@ static V row_order(NstLower *c, V x)
     enter(c, &inner);
     V t = param(c, "column", &count_type);
     to[0] = param(c, "go", &flag_type);
-    V own = param(c, "order", state), start[2] = {{0}, map(c, "b - a", t, last)};
-    D size[2] = {dim(c, x, 0), num(c, 1)};
-    to[1] = sort_by(c, drop_axis(c, nst_build_slice_at(c->b, x, start, size), 1), own);
+    V own = param(c, "order", state);
+    to[1] = sort_by(c, drop_axis(c, step_slice(c, x, 1, map(c, "b - a", t, last)), 1), own);
     NstRegionId region = leave(c, &inner, 2, to);
     if (!failed(c)) (void)nst_build_loop(c->b, size_value(c, dim(c, x, 1)), (V){0}, 1, &perm, region, &result, 1);
     return result;
@@ -189,18 +188,16 @@ static NstRegionId eliminate(NstLower *c, const NstType *matrix, const NstType *
     enter(c, &inner);
     V k = param(c, "k", &count_type);
     to[0] = param(c, "go", &flag_type);
-    V a = param(c, "matrix", matrix), det = param(c, "determinant", factor), start[3] = {{0}, {0}, k},
-      row[3] = {{0}, k};
-    D column_size[3] = {dim(c, a, 0), dim(c, a, 1), num(c, 1)}, row_size[3] = {dim(c, a, 0), num(c, 1), dim(c, a, 1)};
-    V i = nst_build_iota(c->b, dim(c, a, 1)), column = drop_axis(c, nst_build_slice_at(c->b, a, start, column_size), 2);
+    V a = param(c, "matrix", matrix), det = param(c, "determinant", factor);
+    V i = nst_build_iota(c->b, dim(c, a, 1)), column = drop_axis(c, step_slice(c, a, 2, k), 2);
     V size = map(c, "a >= c ? abs(b) : -1", i, column, k);
     V most_size = reduce(c, "max(a, b)", size, axes_from(1, 2), KEEP), last = size_value(c, minus1(c, dim(c, a, 1)));
     V pivot = reduce(c, "min(a, b)", map(c, "a == b ? c : d", size, most_size, i, last), axes_from(1, 2), KEEP);
     V from = map(c, "a == b ? c : (a == c ? b : a)", i, k, pivot); /* [B, m] */
     a = nst_build_gather(c->b, a, from, 1, 1, NST_INDEX_CLAMPED);
-    column = nst_build_slice_at(c->b, a, start, column_size); /* [B, m, 1] */
-    V top = nst_build_slice_at(c->b, a, row, row_size);       /* [B, 1, m] */
-    V own = nst_build_slice_at(c->b, top, start, (D[]){dim(c, a, 0), num(c, 1), num(c, 1)});
+    column = step_slice(c, a, 2, k);  /* [B, m, 1] */
+    V top = step_slice(c, a, 1, k);   /* [B, 1, m] */
+    V own = step_slice(c, top, 2, k); /* [B, 1, 1] */
     to[1] = map(c, "a > b & d != 0 ? c - e / d * f : c", insert_axis(c, i, 1), k, a, own, column, top);
     to[2] = map(c, "(b == c ? a : -a) * d", det, drop_axis(c, pivot, 1), k, drop_axis(c, drop_axis(c, own, 2), 1));
     return leave(c, &inner, 3, to);

@@ -34,10 +34,9 @@ Test(model_loop, states_may_grow)
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
     static const int64_t scalar[] = {INT64_MIN}, one[] = {1, INT64_MIN}, any[] = {-1, INT64_MIN};
     OnnxModel m = onnx_model(ctx.arena), body = onnx_model(ctx.arena);
-    NstText attributes, axis, graph;
+    NstText attributes, axis;
     nst_text_init(&attributes, ctx.arena);
     nst_text_init(&axis, ctx.arena);
-    nst_text_init(&graph, ctx.arena);
     onnx_attr_int(&axis, "axis", 0);
     onnx_input(&body, "i", 7, scalar);
     onnx_input(&body, "go", 9, scalar);
@@ -47,10 +46,7 @@ Test(model_loop, states_may_grow)
     onnx_output(&body, "go", 9, scalar);
     onnx_output(&body, "longer", 1, one);
     onnx_output(&body, "total", 1, one);
-    pb_text(&graph, 1, "body");
-    pb_message(&graph, 6, &body.graph);
-    pb_int(&graph, 20, 5);
-    pb_message(&attributes, 5, &graph);
+    onnx_attr_graph(&attributes, "body", &body);
     onnx_input(&m, "n", 7, scalar);
     onnx_input(&m, "x", 1, one);
     onnx_output(&m, "y", 1, any);
@@ -76,6 +72,70 @@ Test(model_loop, states_may_grow)
         }
         nst_session_free(session);
         session = NULL;
+    }
+    nst_ctx_dispose(&ctx);
+}
+
+/* A body that adds row e of x to its state and gives the sums; a loop gathers the row, a scan is given it. */
+static OnnxModel sum_body(NstArena *arena, bool scan)
+{
+    static const int64_t scalar[] = {INT64_MIN}, two[] = {2, INT64_MIN};
+    OnnxModel body = onnx_model(arena);
+    if (!scan) {
+        onnx_input(&body, "i", 7, scalar);
+        onnx_input(&body, "go", 9, scalar);
+        onnx_output(&body, "go", 9, scalar);
+    }
+    onnx_input(&body, "s", 1, two);
+    if (scan)
+        onnx_input(&body, "e", 1, two);
+    else
+        onnx_node(&body, "Gather", "row", "x i", "e", NULL);
+    onnx_node(&body, "Add", "sum", "s e", "more", NULL);
+    onnx_node(&body, "Identity", "copy", "more", "given", NULL);
+    onnx_output(&body, "more", 1, two);
+    onnx_output(&body, "given", 1, two);
+    return body;
+}
+
+/* Scan of an axis without elements, Loop of no trips over one: the state as it was and no rows; sizes declared or open. */
+Test(model_loop, no_steps_give_no_rows)
+{
+    static const int64_t scalar[] = {INT64_MIN}, two[] = {2, INT64_MIN};
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    for (int variant = 0; variant < 8; variant++) {
+        bool scan = variant & 1, open = variant & 2;
+        NstSessionOptions options = {.interpret = variant >= 4};
+        OnnxModel m = onnx_model(ctx.arena), body = sum_body(ctx.arena, scan);
+        NstText attributes;
+        nst_text_init(&attributes, ctx.arena);
+        onnx_attr_graph(&attributes, "body", &body);
+        if (scan) onnx_attr_int(&attributes, "num_scan_inputs", 1);
+        onnx_input(&m, "n", 7, scalar);
+        onnx_input(&m, "state", 1, two);
+        onnx_input(&m, "x", 1, (int64_t[]){open ? -1 : 0, 2, INT64_MIN});
+        onnx_output(&m, "last", 1, two);
+        onnx_output(&m, "all", 1, (int64_t[]){-1, 2, INT64_MIN});
+        onnx_node(&m, scan ? "Scan" : "Loop", "loop", scan ? "state x" : "n - state", "last all", &attributes);
+        NstText bytes = onnx_bytes(&m);
+        cr_assert_eq(nst_model_open_memory(engine, "m", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+        cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+        float state[2] = {3, -4}, none[2];
+        int64_t trips = 0;
+        NstNamedTensor in[3] = {{"n", {.dtype = NST_I64, .data = &trips, .bytes = 8}},
+                                {"state", {.dtype = NST_F32, .rank = 1, .shape = {2}, .data = state, .bytes = 8}},
+                                {"x", {.dtype = NST_F32, .rank = 2, .shape = {0, 2}, .data = none, .bytes = 0}}},
+                       out[2] = {{.name = "last"}, {.name = "all"}};
+        cr_assert_eq(nst_session_run(session, in, 3, out, 2, NULL), NST_OK, "variant %d: %s", variant,
+                     nst_error_text());
+        cr_assert_eq(out[1].tensor.shape[0], 0);
+        for (int k = 0; k < 2; k++) cr_assert_eq(((float *)out[0].tensor.data)[k], state[k]);
+        for (int k = 0; k < 2; k++) nst_tensor_release(&out[k].tensor);
+        nst_session_free(session);
+        nst_model_free(model);
+        session = NULL;
+        model = NULL;
     }
     nst_ctx_dispose(&ctx);
 }
