@@ -3,49 +3,36 @@
  *     math_ulp [-s STRIDE] [-n SAMPLES] [NAME...]      (NAME like exp or pow; all without)
  *
  * Prints max ulp with fma and with mul and add, where it is, and the number of operations; fails above the bounds of
- * ir/math.def.  f32 is compared with libm in double: every STRIDE-th float; f64, and f32 of two operands, with SAMPLES
- * values: f64 with libm in long double. */
-#include "tests/unit/support_math.h"
+ * ir/math.def.  f32 is compared with libm in double: every STRIDE-th float (quick for powers of two:
+ * unit/support_math_near.h); f64, and f32 of two operands, with SAMPLES values: f64 with libm in long double. */
+#include "tests/unit/support_math_near.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* math_ulp without calls where the result is an ordinary float. */
-static inline double ulp_f32(float got, double exact, double flush)
-{
-    union {
-        double f;
-        uint64_t i;
-    } at = {exact}, unit;
-    uint64_t exponent = at.i >> 52 & 2047;
-    if ((double)got == exact && (got != 0 || !signbit(got) == !signbit(exact))) return 0;
-    if (got == 0 && fabs(exact) < flush) return 0;
-    if (isinf(got) && fabs(exact) >= 0x1p128 && (got > 0) == (exact > 0)) return 0;
-    if (isnan(got) && isnan(exact)) return 0;
-    if (exponent - (1023 - 126) >= 253 || got == 0) return math_ulp(got, exact, NST_F32, flush);
-    unit.i = (2046 - (exponent - 23)) << 52;
-    return fabs(got - exact) * unit.f;
-}
+/* Results nearer to the worst than this are compared with libm's own values; four times the error of near values. */
+#define MARGIN 0x1p-10
 
-static void all_floats(const BlockProgram program[2], const MathFunction *function, uint64_t stride, double flush,
-                       MathWorst *worst)
+/* The floats first, first + stride, ... by their bits. */
+static void check_block(const BlockProgram *program, const MathFunction *function, MathArcs *arcs, uint64_t first,
+                        uint64_t stride, double flush, MathWorst *worst)
 {
-    float *x = program[0].steps[program[0].operand[0]].values;
-    static double exact[BLOCK];
-    for (uint64_t first = 0; first <= UINT32_MAX; first += BLOCK * stride) {
+    float *x = program->operand[0];
+    double near[BLOCK];
+    for (int i = 0; i < BLOCK; i++) {
+        uint32_t bits = (uint32_t)(first + (uint64_t)i * stride);
+        memcpy(&x[i], &bits, 4);
+    }
+    math_near(function, arcs, x, near);
+    block_run(program);
+    for (int fused = 0; fused < 2; fused++) {
+        const float *got = program->result[fused];
+        double limit = fmax(worst[fused].ulp - MARGIN, MARGIN);
+        if (!math_may_exceed(got, near, flush, limit)) continue;
         for (int i = 0; i < BLOCK; i++) {
-            uint32_t bits = (uint32_t)(first + (uint64_t)i * stride);
-            memcpy(&x[i], &bits, 4);
-            exact[i] = function->exact(x[i]);
-        }
-        memcpy(program[1].steps[program[1].operand[0]].values, x, sizeof(float) * BLOCK);
-        for (int fused = 0; fused < 2; fused++) {
-            const float *got = block_run(&program[fused], fused);
-            for (int i = 0; i < BLOCK; i++) {
-                double ulp = ulp_f32(got[i], exact[i], flush);
-                if (ulp > worst[fused].ulp) worst[fused] = (MathWorst){ulp, x[i], 0, got[i], exact[i]};
-            }
+            double exact = function->exact(x[i]), ulp = math_ulp(got[i], exact, NST_F32, flush);
+            if (ulp > worst[fused].ulp) worst[fused] = (MathWorst){ulp, x[i], 0, got[i], exact};
         }
     }
 }
@@ -69,14 +56,15 @@ static void measure(NstCtx *ctx, const MathFunction *function, NstDtype type, Re
     const NstMathInfo *info = nst_math_info(function->op, type);
     NstArena *arena = nst_arena_new(ctx, ctx->arena);
     NstExprs *exprs = nst_exprs_new(arena, nst_dims_new(arena));
-    BlockProgram program[2];
-    math_programs(arena, exprs, function->op, type, program);
+    BlockProgram program = math_program(arena, exprs, function->op, type);
+    MathArcs *arcs = NST_NEW(arena, MathArcs);
     MathWorst worst[2] = {{.ulp = -1}, {.ulp = -1}};
     bool two = function->exact == NULL;
     if (type == NST_F64 || two)
-        math_measure(program, function, type, request->samples / BLOCK + 4, info->flush, worst);
+        math_measure(&program, function, type, request->samples / BLOCK + 16, info->flush, worst);
     else
-        all_floats(program, function, request->stride, info->flush, worst);
+        for (uint64_t first = 0; first <= UINT32_MAX; first += BLOCK * request->stride)
+            check_block(&program, function, arcs, first, request->stride, info->flush, worst);
     double bound[2] = {info->max_ulp_no_fma, info->max_ulp};
     for (int fused = 1; fused >= 0; fused--) {
         const MathWorst *w = &worst[fused];

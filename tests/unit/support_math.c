@@ -48,12 +48,12 @@ NstExpr math_expansion(NstExprs *exprs, NstScalarOp op, NstDtype type, NstMathFo
     return nst_math_expand(exprs, e, form);
 }
 
-void math_programs(NstArena *arena, NstExprs *exprs, NstScalarOp op, NstDtype type, BlockProgram program[2])
+BlockProgram math_program(NstArena *arena, NstExprs *exprs, NstScalarOp op, NstDtype type)
 {
-    for (int fused = 0; fused < 2; fused++) {
-        NstMathForm form = {.has_fma = fused};
-        program[fused] = block_program(arena, exprs, math_expansion(exprs, op, type, form));
-    }
+    BlockRoot roots[2];
+    for (int fused = 0; fused < 2; fused++)
+        roots[fused] = (BlockRoot){math_expansion(exprs, op, type, (NstMathForm){.has_fma = fused}), fused};
+    return block_program(arena, exprs, roots, 2);
 }
 
 static uint64_t random_bits(uint64_t *state)
@@ -147,24 +147,23 @@ static long double exact_of(const MathFunction *function, NstDtype type, double 
     return function->exact ? function->exact(x) : pow(x, y);
 }
 
-void math_measure(const BlockProgram program[2], const MathFunction *function, NstDtype type, uint64_t blocks,
+void math_measure(const BlockProgram *program, const MathFunction *function, NstDtype type, uint64_t blocks,
                   double flush, MathWorst *worst)
 {
-    bool two = program->operand[1] >= 0;
+    bool two = program->operand[1];
     uint64_t state = 88172645463325252u;
     double x[BLOCK], y[BLOCK];
     long double exact[BLOCK];
     for (uint64_t block = 0; block < blocks; block++) {
         for (int i = 0; i < BLOCK; i++) {
             math_sample(type, two, block * BLOCK + (uint64_t)i, &state, &x[i], &y[i]);
-            for (int fused = 0; fused < 2; fused++) {
-                store(program[fused].steps[program[fused].operand[0]].values, type, i, &x[i]);
-                if (two) store(program[fused].steps[program[fused].operand[1]].values, type, i, &y[i]);
-            }
+            store(program->operand[0], type, i, &x[i]);
+            if (two) store(program->operand[1], type, i, &y[i]);
             exact[i] = exact_of(function, type, x[i], y[i]);
         }
+        block_run(program);
         for (int fused = 0; fused < 2; fused++) {
-            const void *results = block_run(&program[fused], fused);
+            const void *results = program->result[fused];
             for (int i = 0; i < BLOCK; i++) {
                 double got = type == NST_F64 ? ((const double *)results)[i] : (double)((const float *)results)[i];
                 double ulp = math_ulp(got, exact[i], type, flush);

@@ -28,8 +28,8 @@ double math_ulp(double got, long double exact, NstDtype type, double flush);
 /* The expansion of a function on ARG 0 (and 1).  [in exprs] */
 NstExpr math_expansion(NstExprs *exprs, NstScalarOp op, NstDtype type, NstMathForm form);
 
-/* The expansions with mul and add, with fma. */
-void math_programs(NstArena *arena, NstExprs *exprs, NstScalarOp op, NstDtype type, BlockProgram program[2]);
+/* The expansions with mul and add (result 0), with fma (result 1). */
+BlockProgram math_program(NstArena *arena, NstExprs *exprs, NstScalarOp op, NstDtype type);
 
 enum { MATH_SPECIALS = 52 };
 /* Zeros, infinities, NaN, limits of the formats, small integers; k < MATH_SPECIALS. */
@@ -40,7 +40,7 @@ double math_special(unsigned k);
 void math_sample(NstDtype type, bool two, uint64_t k, uint64_t *state, double *x, double *y);
 
 /* The largest errors of blocks of samples: worst[0] with mul and add, worst[1] with fma. */
-void math_measure(const BlockProgram program[2], const MathFunction *function, NstDtype type, uint64_t blocks,
+void math_measure(const BlockProgram *program, const MathFunction *function, NstDtype type, uint64_t blocks,
                   double flush, MathWorst *worst);
 
 #endif

@@ -4,18 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loops are compiled for AVX2 with FMA and for AVX-512 too; which copy runs is chosen at load time.  Without fma
- * hardware fmaf comes from libm: the same bits, slower. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define NO_CLONES 1 /* a resolver runs before the sanitizer is ready */
-#endif
-#endif
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(NO_CLONES)
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
+#include "ir/math.h"
+#include "tests/unit/support_clones.h"
 
 #define LOOP(Out, In, value)                                                                                           \
     do {                                                                                                               \
@@ -36,16 +26,25 @@ static void refuse(NstScalarOp op, NstDtype type)
     abort();
 }
 
-/* SCALE and SIXTEENTH one by one, as the interpreter does them. */
-static void run_one_by_one(NstScalarOp op, NstDtype type, void *out, const In3 *operands)
+/* One by one, as the interpreter does it: no expansion without has_scale has it. */
+static void run_scale(NstDtype type, void *out, const In3 *operands)
 {
     size_t bytes = (size_t)nst_dtype_info(type)->bytes;
-    int arity = nst_scalar_info(op)->arity;
     for (size_t i = 0; i < BLOCK; i++) {
         NstScalar arg[2];
-        for (int k = 0; k < arity; k++) arg[k] = nst_scalar_load(type, (const char *)operands->at[k] + i * bytes);
-        nst_scalar_store(type, (char *)out + i * bytes, nst_scalar_eval(op, type, type, arg, true));
+        for (int k = 0; k < 2; k++) arg[k] = nst_scalar_load(type, (const char *)operands->at[k] + i * bytes);
+        nst_scalar_store(type, (char *)out + i * bytes, nst_scalar_eval(NST_OP_SCALE, type, type, arg, true));
     }
+}
+
+CLONES static void run_sixteenth(NstDtype type, void *out, const In3 *operands)
+{
+    const void *const *in = operands->at;
+    float narrow[16];
+    double wide[16];
+    for (int k = 0; k < 16; k++) narrow[k] = (float)(wide[k] = nst_math_sixteenth(type, k));
+    if (type == NST_F32) LOOP(float, uint32_t, narrow[a[i] & 15]);
+    LOOP(double, uint64_t, wide[a[i] & 15]);
 }
 
 #define FLOAT_LOOPS(name, T, fma_of, trunc_of, sqrt_of, abs_of)                                                        \
@@ -64,8 +63,6 @@ static void run_one_by_one(NstScalarOp op, NstDtype type, void *out, const In3 *
         case NST_OP_FMA:                                                                                               \
             if (fused) LOOP(T, T, fma_of(a[i], b[i], c[i]));                                                           \
             LOOP(T, T, a[i] * b[i] + c[i]);                                                                            \
-        case NST_OP_SCALE:                                                                                             \
-        case NST_OP_SIXTEENTH: run_one_by_one(op, sizeof(T) == 4 ? NST_F32 : NST_F64, out, operands); return;          \
         case NST_OP_EQ: LOOP(uint32_t, T, a[i] == b[i]);                                                               \
         case NST_OP_NE: LOOP(uint32_t, T, a[i] != b[i]);                                                               \
         case NST_OP_LT: LOOP(uint32_t, T, a[i] < b[i]);                                                                \
@@ -141,7 +138,7 @@ CLONES static void run_convert(NstDtype to, NstDtype from, void *out, const In3 
     refuse(NST_OP_CONVERT, to);
 }
 
-static void run_step(const BlockProgram *program, const BlockStep *step, bool fused)
+static void run_step(const BlockProgram *program, const BlockStep *step)
 {
     In3 in = {{NULL, NULL, NULL}};
     int arity = nst_scalar_info(step->op)->arity;
@@ -151,12 +148,14 @@ static void run_step(const BlockProgram *program, const BlockStep *step, bool fu
     case NST_OP_ARG: return;
     case NST_OP_SELECT: run_select(nst_dtype_info(step->type)->bytes, step->values, &in); return;
     case NST_OP_CONVERT: run_convert(step->type, step->from, step->values, &in); return;
+    case NST_OP_SIXTEENTH: run_sixteenth(step->type, step->values, &in); return;
+    case NST_OP_SCALE: run_scale(step->type, step->values, &in); return;
     case NST_OP_BITCAST: memcpy(step->values, in.at[0], BLOCK * (size_t)nst_dtype_info(step->type)->bytes); return;
     default: break;
     }
     switch (step->from) {
-    case NST_F32: run_f32(step->op, fused, step->values, &in); return;
-    case NST_F64: run_f64(step->op, fused, step->values, &in); return;
+    case NST_F32: run_f32(step->op, step->fused, step->values, &in); return;
+    case NST_F64: run_f64(step->op, step->fused, step->values, &in); return;
     case NST_I32: run_i32(step->op, step->values, &in); return;
     case NST_U32: run_u32(step->op, step->values, &in); return;
     case NST_I64: run_i64(step->op, step->values, &in); return;
@@ -166,20 +165,36 @@ static void run_step(const BlockProgram *program, const BlockStep *step, bool fu
     }
 }
 
-const void *block_run(const BlockProgram *program, bool fused)
+void block_run(const BlockProgram *program)
 {
-    for (int k = 0; k < program->n; k++) run_step(program, &program->steps[k], fused);
-    return program->steps[program->n - 1].values;
+    for (int k = 0; k < program->n; k++) run_step(program, &program->steps[k]);
 }
 
-/* -- from the expression ----------------------------------------------------------------------------------- */
+/* -- from the expressions ---------------------------------------------------------------------------------- */
 
 typedef struct Compile {
-    NstArena *arena;
-    const NstExprs *exprs;
     BlockProgram program;
-    int *step_of; /* by expression id */
+    bool fused;
+    int *step_of[2]; /* by expression id, for FMA that rounds twice and once; -1: none yet */
 } Compile;
+
+static void add_step(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Compile *compile = arg;
+    BlockStep *steps = compile->program.steps, *step = &steps[compile->program.n];
+    int *step_of = compile->step_of[compile->fused], other = compile->step_of[!compile->fused][e.i];
+    if (step_of[e.i] < 0 && other >= 0 && !steps[other].rounds) step_of[e.i] = other;
+    if (step_of[e.i] >= 0) return;
+    *step = (BlockStep){
+        .e = e, .op = node->op, .type = node->type, .fused = compile->fused, .rounds = node->op == NST_OP_FMA};
+    int arity = nst_scalar_info(node->op)->arity;
+    for (int k = 0; k < arity; k++) {
+        step->arg[k] = step_of[node->arg[k].i];
+        step->rounds |= steps[step->arg[k]].rounds;
+    }
+    if (arity > 0) step->from = steps[step->arg[0]].type;
+    step_of[e.i] = compile->program.n++;
+}
 
 static void fill(BlockStep *step, NstScalar value)
 {
@@ -193,28 +208,63 @@ static void fill(BlockStep *step, NstScalar value)
     for (int i = 0; i < BLOCK; i++) memcpy((char *)step->values + (size_t)i * size, bytes, size);
 }
 
-static void add_step(void *arg, NstExpr e, const NstExprNode *node)
+/* The last step that needs each step's values; n: they are kept. */
+static int *last_uses(NstArena *arena, const BlockProgram *program, const int *results, int n_results)
 {
-    Compile *compile = arg;
-    BlockStep *step = &compile->program.steps[compile->program.n];
-    *step = (BlockStep){.op = node->op, .type = node->type};
-    int arity = nst_scalar_info(node->op)->arity;
-    for (int k = 0; k < arity; k++) step->arg[k] = compile->step_of[node->arg[k].i];
-    if (arity > 0) step->from = compile->program.steps[step->arg[0]].type;
-    step->values = nst_alloc_aligned(compile->arena, BLOCK * 8, 64);
-    if (node->op == NST_OP_CONST)
-        fill(step, node->imm);
-    else if (node->op == NST_OP_ARG)
-        compile->program.operand[node->ref] = compile->program.n;
-    compile->step_of[e.i] = compile->program.n++;
+    int *last = NST_NEW_ARRAY(arena, int, program->n);
+    for (int k = 0; k < program->n; k++) {
+        const BlockStep *step = &program->steps[k];
+        int arity = nst_scalar_info(step->op)->arity;
+        last[k] = arity == 0 ? program->n : k;
+        for (int a = 0; a < arity; a++)
+            if (last[step->arg[a]] < k) last[step->arg[a]] = k;
+    }
+    for (int r = 0; r < n_results; r++) last[results[r]] = program->n;
+    return last;
 }
 
-BlockProgram block_program(NstArena *arena, const NstExprs *exprs, NstExpr e)
+/* Memory for each step's values, from what no later step needs; operands and constants are there before a run. */
+static void place_values(NstArena *arena, BlockProgram *program, int *last)
+{
+    void **unused = NST_NEW_ARRAY(arena, void *, program->n);
+    int n_unused = 0;
+    for (int k = 0; k < program->n; k++) {
+        BlockStep *step = &program->steps[k];
+        int arity = nst_scalar_info(step->op)->arity;
+        bool reuse = arity > 0 && n_unused > 0;
+        step->values = reuse ? unused[--n_unused] : nst_alloc_aligned(arena, BLOCK * 8, 64);
+        for (int a = 0; a < arity; a++) {
+            int arg = step->arg[a];
+            if (last[arg] != k) continue;
+            unused[n_unused++] = program->steps[arg].values;
+            last[arg] = -1; /* once, also as two operands */
+        }
+    }
+}
+
+BlockProgram block_program(NstArena *arena, const NstExprs *exprs, const BlockRoot *roots, int n_roots)
 {
     uint32_t n = nst_exprs_count(exprs) + 1;
-    Compile compile = {.arena = arena, .exprs = exprs, .program = {.operand = {-1, -1}}};
-    compile.program.steps = NST_NEW_ARRAY(arena, BlockStep, n);
-    compile.step_of = NST_NEW_ARRAY(arena, int, n);
-    nst_expr_visit(exprs, e, add_step, &compile);
-    return compile.program;
+    Compile compile = {.fused = false};
+    BlockProgram *program = &compile.program;
+    int results[BLOCK_ROOTS];
+    program->steps = NST_NEW_ARRAY(arena, BlockStep, 2 * (size_t)n);
+    for (int fused = 0; fused < 2; fused++) {
+        compile.step_of[fused] = NST_NEW_ARRAY(arena, int, n);
+        for (uint32_t k = 0; k < n; k++) compile.step_of[fused][k] = -1;
+    }
+    for (int r = 0; r < n_roots; r++) {
+        compile.fused = roots[r].fused;
+        nst_expr_visit(exprs, roots[r].e, add_step, &compile);
+        results[r] = compile.step_of[compile.fused][roots[r].e.i];
+    }
+    place_values(arena, program, last_uses(arena, program, results, n_roots));
+    for (int r = 0; r < n_roots; r++) program->result[r] = program->steps[results[r]].values;
+    for (int k = 0; k < program->n; k++) {
+        BlockStep *step = &program->steps[k];
+        const NstExprNode *node = nst_expr(exprs, step->e);
+        if (step->op == NST_OP_CONST) fill(step, node->imm);
+        if (step->op == NST_OP_ARG) program->operand[node->ref] = step->values;
+    }
+    return *program;
 }

@@ -7,7 +7,7 @@
 
 #include "tests/unit/support_math.h"
 
-enum { SAMPLE_BLOCKS = 100 }; /* of 1024 values */
+enum { SAMPLE_BLOCKS = 102400 / BLOCK };
 
 static void each_function(NstStatus (*body)(NstCtx *ctx, void *function))
 {
@@ -55,11 +55,10 @@ static NstStatus check_accuracy(NstCtx *ctx, void *arg)
             NstMathForm has = {.has_fma = form & 1, .has_scale = form & 2};
             nst_expr_visit(exprs, math_expansion(exprs, function->op, types[t], has), refuse_expanded, NULL);
         }
-        BlockProgram program[2];
-        math_programs(ctx->arena, exprs, function->op, types[t], program);
+        BlockProgram program = math_program(ctx->arena, exprs, function->op, types[t]);
         const NstMathInfo *info = nst_math_info(function->op, types[t]);
         MathWorst worst[2] = {{.ulp = -1}, {.ulp = -1}};
-        math_measure(program, function, types[t], SAMPLE_BLOCKS, info->flush, worst);
+        math_measure(&program, function, types[t], SAMPLE_BLOCKS, info->flush, worst);
         for (int fused = 0; fused < 2; fused++) {
             const MathWorst *w = &worst[fused];
             cr_expect(w->ulp <= (fused ? info->max_ulp : info->max_ulp_no_fma), "%s %s: %g ulp at %a, %a: %a, exact %a",
@@ -75,40 +74,49 @@ Test(math, samples_are_within_the_stated_bounds)
     each_function(check_accuracy);
 }
 
+enum { FORMS = 3 };
+static const NstMathForm forms[FORMS] = {{.has_fma = false}, {.has_fma = true}, {.has_fma = true, .has_scale = true}};
+
+/* A block of samples from `first` on, through both. */
+static void check_block(const BlockProgram *program, NstScalarOp op, NstDtype type, int first, uint64_t *state)
+{
+    bool two = program->operand[1];
+    size_t bytes = type == NST_F64 ? 8 : 4;
+    NstScalar value[BLOCK][2];
+    for (int i = 0; i < BLOCK; i++) {
+        int k = first + i;
+        math_sample(type, two, (uint64_t)(two ? 2 * k + 1 : k), state, &value[i][0].f, &value[i][1].f);
+        for (int a = 0; a < 1 + two; a++) {
+            char *at = (char *)program->operand[a] + (size_t)i * bytes;
+            nst_scalar_store(type, at, value[i][a]);
+            value[i][a] = nst_scalar_load(type, at);
+        }
+    }
+    block_run(program);
+    for (int r = 0; r < FORMS; r++) {
+        const char *results = program->result[r];
+        for (int i = 0; i < BLOCK; i++) {
+            NstScalar got = nst_scalar_eval(op, type, type, value[i], forms[r].has_fma);
+            NstScalar other = nst_scalar_load(type, results + (size_t)i * bytes);
+            bool same = got.bits == other.bits || (isnan(got.f) && isnan(other.f));
+            cr_assert(same, "%s %s of %a, %a: %a and %a", nst_scalar_info(op)->text, nst_dtype_info(type)->name,
+                      value[i][0].f, value[i][1].f, got.f, other.f);
+        }
+    }
+}
+
 /* nst_scalar_eval and the expression of nst_math_expand, run by the block evaluator: the same bits. */
 static NstStatus check_agreement(NstCtx *ctx, void *arg)
 {
     const MathFunction *function = arg;
     for (int t = 0; t < 2; t++) {
-        NstDtype type = types[t];
         NstExprs *exprs = nst_exprs_new(ctx->arena, nst_dims_new(ctx->arena));
-        BlockProgram program[3];
-        NstMathForm scaling = {.has_fma = true, .has_scale = true};
-        math_programs(ctx->arena, exprs, function->op, type, program);
-        program[2] = block_program(ctx->arena, exprs, math_expansion(exprs, function->op, type, scaling));
-        bool two = program[0].operand[1] >= 0;
-        NstScalar value[BLOCK][2];
-        size_t bytes = type == NST_F64 ? 8 : 4;
+        BlockRoot roots[FORMS];
+        for (int r = 0; r < FORMS; r++)
+            roots[r] = (BlockRoot){math_expansion(exprs, function->op, types[t], forms[r]), forms[r].has_fma};
+        BlockProgram program = block_program(ctx->arena, exprs, roots, FORMS);
         uint64_t state = 0x9e3779b97f4a7c15u;
-        for (int i = 0; i < BLOCK; i++) {
-            math_sample(type, two, (uint64_t)(two ? 2 * i + 1 : i), &state, &value[i][0].f, &value[i][1].f);
-            for (int k = 0; k < 1 + two; k++)
-                for (int p = 2; p >= 0; p--) {
-                    char *at = program[p].steps[program[p].operand[k]].values;
-                    nst_scalar_store(type, at + (size_t)i * bytes, value[i][k]);
-                    if (p == 0) value[i][k] = nst_scalar_load(type, at + (size_t)i * bytes);
-                }
-        }
-        for (int p = 0; p < 3; p++) {
-            const char *results = block_run(&program[p], p > 0);
-            for (int i = 0; i < BLOCK; i++) {
-                NstScalar got = nst_scalar_eval(function->op, type, type, value[i], p > 0);
-                NstScalar other = nst_scalar_load(type, results + (size_t)i * bytes);
-                bool same = got.bits == other.bits || (isnan(got.f) && isnan(other.f));
-                cr_assert(same, "%s %s of %a, %a: %a and %a", nst_scalar_info(function->op)->text,
-                          nst_dtype_info(type)->name, value[i][0].f, value[i][1].f, got.f, other.f);
-            }
-        }
+        for (int first = 0; first < 1024; first += BLOCK) check_block(&program, function->op, types[t], first, &state);
     }
     return NST_OK;
 }
