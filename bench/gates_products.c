@@ -228,12 +228,14 @@ void nst_gates_products(NstGates *g)
 {
     static const int64_t sizes[][3] = {{256, 256, 256},  {512, 512, 512},  {768, 768, 768}, {1024, 1024, 1024},
                                        {128, 768, 3072}, {128, 3072, 768}, {49, 512, 2048}};
+    /* Issue 2 asks for 88 % with AVX-512 and 85 % with AVX2. */
+    const double avx2 = 0.85, share = g->host.level >= NST_TARGET_AVX512 ? 0.88 : avx2;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         row((Product){.g = g,
                       .m = sizes[k][0],
                       .n = sizes[k][1],
                       .k = sizes[k][2],
-                      .required = 0.88,
+                      .required = share,
                       .peak = g->peak,
                       .weights = true,
                       .with_onednn = true});
@@ -241,7 +243,7 @@ void nst_gates_products(NstGates *g)
                   .m = 256,
                   .n = 256,
                   .k = 256,
-                  .required = 0.85,
+                  .required = avx2,
                   .target = "avx2",
                   .peak = NST_PEAK_FMA_AVX2,
                   .weights = true});
