@@ -227,20 +227,10 @@ typedef struct Phases {
     D size;       /* of the output */
 } Phases;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static Phases phases_of(NstLower *c, V x, const Geometry *q, int k)
 {
     NstDims *dims = c->b->graph->dims;
-    int64_t common = gcd(q->stride[k], q->dilation[k]);
+    int64_t common = nst_gcd_i64(q->stride[k], q->dilation[k]);
     Phases p = {.n = q->stride[k] / common, .step = q->dilation[k] / common};
     D stride = num(c, q->stride[k]), full = mul(c, minus1(c, dim(c, x, k + 2)), stride);
     full = add(c, add(c, full, reach(c, q, k)), q->more[k]);
