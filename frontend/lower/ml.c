@@ -1,5 +1,5 @@
-/* ml.c: classical models but for trees: scalers, encoders, linear models, support vectors.  Results are f32 whatever the input's
- * type; f64 inputs are computed in f64. */
+/* ml.c: classical models but for trees and support vectors: scalers, encoders, linear models.  Results are f32 whatever the
+ * input's type; f64 inputs are computed in f64. */
 #include "frontend/lower/ml.h"
 #include "frontend/lower/text.h"
 
@@ -19,8 +19,7 @@ V as_score(NstLower *c, V x)
     return convert(c, x, dtype(c, x) == NST_F64 ? NST_F64 : NST_F32);
 }
 
-/* x as [N, F]; a vector is one row. */
-static V as_rows(NstLower *c, V x)
+V as_rows(NstLower *c, V x)
 {
     if (rank(c, x) == 1) x = insert_axis(c, x, 0);
     if (!failed(c) && rank(c, x) != 2) fail(c, NST_E_SHAPE, "X has rank %d, allowed: 1, 2", rank(c, x));
@@ -287,38 +286,4 @@ LOWER(linear_classifier)
     }
     out(c, 0, gather(c, labels, place, 0, NST_INDEX_CHECKED));
     out(c, 1, convert(c, scores, NST_F32));
-}
-
-/* --- support vectors ------------------------------------------------------------------------------------------- */
-
-/* x[N, F] and vectors [S, F]: their kernel's values [N, S]. */
-static V kernel_of(NstLower *c, V x, V vectors)
-{
-    const NstAttr *p = nst_attrs_find(&c->attrs, "kernel_params");
-    NstDtype t = dtype(c, x);
-    V param[3];
-    for (size_t k = 0; k < 3; k++) param[k] = number(c, t, p && k < p->n ? (double)p->floats[k] : 0);
-    V dot = contract(c, "nf,sf->ns", x, vectors);
-    if (attr_is(c, "kernel_type", "LINEAR")) return dot;
-    if (attr_is(c, "kernel_type", "POLY")) return map(c, "pow(b * a + c, d)", dot, param[0], param[1], param[2]);
-    if (attr_is(c, "kernel_type", "SIGMOID")) return map(c, "tanh(b * a + c)", dot, param[0], param[1]);
-    if (!attr_is(c, "kernel_type", "RBF"))
-        return fail(c, NST_E_MODEL, "kernel_type '%s', allowed: LINEAR, POLY, RBF, SIGMOID", attr_s(c, "kernel_type"));
-    V d = map(c, "a - b", insert_axis(c, x, 1), vectors);
-    return map(c, "exp(-b * a)", reduce(c, "a + b", map(c, "a * a", d), axes_from(2, 3), DROP), param[0]);
-}
-
-/* The weighted sum of the kernel's values (without vectors: of the features), plus rho. */
-LOWER(svm_regressor)
-{
-    V x = as_rows(c, as_score(c, in(c, 0))), w = numbers_attr(c, "coefficients", dtype(c, x)),
-      rho = numbers_attr(c, "rho", dtype(c, x)), vectors = numbers_attr(c, "support_vectors", dtype(c, x)), k = x;
-    int64_t n = attr_i(c, "n_supports");
-    if (!w.i || !rho.i || (n > 0 && !vectors.i)) fail(c, NST_E_MODEL, "without coefficients, rho or support_vectors");
-    if (failed(c)) return;
-    D shape[2] = {num(c, n), dim(c, x, 1)};
-    if (n > 0) k = kernel_of(c, x, reshape(c, vectors, 2, shape));
-    V y = map(c, "a + b", contract(c, "nk,k->n", k, w), drop_axis(c, slice1(c, rho, 0, num(c, 0), 1, num(c, 1)), 0));
-    if (attr_i(c, "one_class")) y = map(c, "a > 0 ? 1 : -1", y);
-    out(c, 0, convert(c, post_transform(c, attr_s(c, "post_transform"), insert_axis(c, y, 1)), NST_F32));
 }

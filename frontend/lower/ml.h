@@ -1,4 +1,4 @@
-/* ml.h: what lowerings of classical models share (ml.c). */
+/* ml.h: what lowerings of classical models share (ml.c, svm.c, trees.c). */
 #ifndef NST_FRONTEND_LOWER_ML_H
 #define NST_FRONTEND_LOWER_ML_H
 
@@ -8,6 +8,8 @@
 V numbers_attr(NstLower *c, const char *name, NstDtype to);
 /* f64 as it is, all else as f32. */
 V as_score(NstLower *c, V x);
+/* x as [N, F]; a vector is one row. */
+V as_rows(NstLower *c, V x);
 /* "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO" of scores' last axis. */
 V post_transform(NstLower *c, const char *name, V x);
 /* The labels of classes: integers or strings. */
