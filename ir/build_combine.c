@@ -313,19 +313,19 @@ NstStatus nst_build_if(NstBuild *build, NstVal condition, NstRegionId then_regio
     return nst_build_add(build, NST_PRIM_IF, &attr, &condition, 1, type, n_out, out);
 }
 
-/* True if the number of iterations is a dim known before the loop runs. */
-static bool has_known_trips(NstBuild *build, NstVal trips, NstVal condition)
+/* The number of iterations, if it is a dim known before the loop runs: else none. */
+static NstDim known_trips(NstBuild *build, NstVal trips, NstVal condition)
 {
-    if (trips.i == 0 || condition.i != 0) return false;
-    NstPrim prim = nst_value_node(build->graph, trips)->prim;
-    return prim == NST_PRIM_CONST || prim == NST_PRIM_DIM_VALUE;
+    NstDim extent = {0};
+    if (trips.i != 0 && condition.i == 0) (void)nst_known_trips(build->graph, trips, &extent);
+    return extent;
 }
 
-/* The type of a scan that as many entries make as the symbol says. */
-static NstType scan_type(NstBuild *build, NstRegionId body, NstSym count, NstVal entry)
+/* The type of a scan of that many entries. */
+static NstType scan_type(NstBuild *build, NstRegionId body, NstDim count, NstVal entry)
 {
     const NstType *own = nst_value_type(build->graph, entry);
-    NstDim shape[NST_MAX_RANK + 1] = {nst_dim_sym(build->graph->dims, count)};
+    NstDim shape[NST_MAX_RANK + 1] = {count};
     if (own->kind != NST_TYPE_TENSOR || own->rank >= NST_MAX_RANK) return (NstType){0};
     NstType type = outer_type(build, "scan", body, own, own);
     memcpy(shape + 1, type.shape, sizeof *shape * (size_t)own->rank);
@@ -349,10 +349,13 @@ NstStatus nst_build_loop(NstBuild *build, NstVal trips, NstVal condition, uint32
         const NstType *result = nst_value_type(build->graph, region->results.at[k + 1]);
         type[k] = outer_type(build, "state", body, param, result);
     }
-    if (n_out > n_states && build->status == NST_OK && !has_known_trips(build, trips, condition))
+    NstDim count = build->status == NST_OK ? known_trips(build, trips, condition) : (NstDim){0};
+    if (n_out > n_states && build->status == NST_OK && count.i == 0) {
         attr.loop.count = nst_build_fresh_sym(build, NST_SYM_COUNTED, "trips", 0, INT64_MAX);
+        count = nst_dim_sym(build->graph->dims, attr.loop.count);
+    }
     for (uint32_t k = n_states; k < n_out && region && k + 1 < region->results.n && build->status == NST_OK; k++)
-        if (attr.loop.count.i != 0) type[k] = scan_type(build, body, attr.loop.count, region->results.at[k + 1]);
+        type[k] = scan_type(build, body, count, region->results.at[k + 1]);
     return nst_build_add(build, NST_PRIM_LOOP, &attr, in, n_states + 2, type, n_out, out);
 }
 

@@ -33,4 +33,7 @@ NstExpr nst_combine_identity(NstExprs *exprs, NstExpr merge, NstDtype type);
 /* Extent of a window's output: floordiv(n + lo + hi - (size - 1) * dilation - 1, stride) + 1. */
 NstDim nst_window_extent(NstDims *dims, NstDim n, NstDim size, int64_t stride, int64_t dilation, NstDim lo, NstDim hi);
 
+/* True if the trip count of a loop is a dim known before it runs (a constant or the value of a dim): then *extent is it. */
+bool nst_known_trips(const NstGraph *graph, NstVal trips, NstDim *extent);
+
 #endif

@@ -424,22 +424,27 @@ static NstStatus check_loop_control(const NstRule *rule, const NstRegion *body)
     return NST_OK;
 }
 
+bool nst_known_trips(const NstGraph *graph, NstVal trips, NstDim *extent)
+{
+    const NstNode *node = nst_value_node(graph, trips);
+    if (node->prim == NST_PRIM_DIM_VALUE)
+        *extent = node->attr.dim_value.dim;
+    else if (node->prim == NST_PRIM_CONST)
+        *extent =
+            nst_dim_const(graph->dims, node->attr.constant.data ? nst_scalar_load(NST_I64, node->attr.constant.data).i
+                                                                : node->attr.constant.splat.i);
+    else
+        return false;
+    return true;
+}
+
 /* How often the loop runs, as a dim: its counted symbol, or the trip count where that is a known dim. */
 static NstStatus loop_extent(const NstRule *rule, NstDim *extent)
 {
     NstSym count = rule->attr->loop.count;
-    if (count.i != 0) {
+    if (count.i != 0)
         *extent = nst_dim_sym(rule->dims, count);
-        return NST_OK;
-    }
-    const NstNode *trips = rule->in[0].i != 0 ? nst_value_node(rule->graph, rule->in[0]) : NULL;
-    if (trips && trips->prim == NST_PRIM_DIM_VALUE)
-        *extent = trips->attr.dim_value.dim;
-    else if (trips && trips->prim == NST_PRIM_CONST)
-        *extent =
-            nst_dim_const(rule->dims, trips->attr.constant.data ? nst_scalar_load(NST_I64, trips->attr.constant.data).i
-                                                                : trips->attr.constant.splat.i);
-    else
+    else if (rule->in[0].i == 0 || !nst_known_trips(rule->graph, rule->in[0], extent))
         NST_FAIL(rule->ctx, NST_E_INVALID, "loop: scans need a counted symbol, or a trip count that is a known dim");
     return NST_OK;
 }

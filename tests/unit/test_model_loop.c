@@ -139,3 +139,54 @@ Test(model_loop, no_steps_give_no_rows)
     }
     nst_ctx_dispose(&ctx);
 }
+
+/* A loop of a known number of steps whose state an operand of another open size widens: the size of what it scans is the body's
+ * own, and has a value outside. */
+Test(model_loop, scans_of_states_of_open_sizes)
+{
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    static const int64_t scalar[] = {INT64_MIN}, n[] = {-1, INT64_MIN}, other[] = {ONNX_UNNAMED, INT64_MIN}, trips = 2;
+    OnnxModel m = onnx_model(ctx.arena), body = onnx_model(ctx.arena);
+    NstText attributes;
+    nst_text_init(&attributes, ctx.arena);
+    onnx_input(&body, "i", 7, scalar);
+    onnx_input(&body, "go", 9, scalar);
+    onnx_input(&body, "s", 1, NULL);
+    onnx_node(&body, "Add", "widen", "s b", "t", NULL);
+    onnx_node(&body, "Neg", "turn", "t", "u", NULL);
+    onnx_output(&body, "go", 9, scalar);
+    onnx_output(&body, "t", 1, NULL);
+    onnx_output(&body, "u", 1, NULL);
+    onnx_attr_graph(&attributes, "body", &body);
+    onnx_input(&m, "a", 1, n);
+    onnx_input(&m, "b", 1, other);
+    onnx_ints(&m, "trips", scalar, &trips, 1);
+    onnx_output(&m, "y", 1, NULL);
+    onnx_output(&m, "each", 1, NULL);
+    onnx_node(&m, "Loop", "loop", "trips - a", "y each", &attributes);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "m", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+    for (int interpret = 0; interpret < 2; interpret++) {
+        NstSessionOptions options = {.interpret = interpret};
+        cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
+        for (int64_t length = 1; length <= 3; length += 2) {
+            float a[] = {1, 2, 3}, b[] = {10, 20, 30};
+            NstNamedTensor in[2] = {
+                {"a", {.dtype = NST_F32, .rank = 1, .shape = {length}, .data = a, .bytes = (size_t)length * 4}},
+                {"b", {.dtype = NST_F32, .rank = 1, .shape = {3}, .data = b, .bytes = sizeof b}}};
+            NstNamedTensor out[2] = {{.name = "y"}, {.name = "each"}};
+            cr_assert_eq(nst_session_run(session, in, 2, out, 2, NULL), NST_OK, "%s", nst_error_text());
+            cr_assert_eq(out[0].tensor.shape[0], 3);
+            cr_assert_eq(out[1].tensor.shape[0], 2);
+            cr_assert_eq(out[1].tensor.shape[1], 3);
+            for (int k = 0; k < 6; k++)
+                cr_assert_eq(((float *)out[1].tensor.data)[k],
+                             -(a[length == 1 ? 0 : k % 3] + b[k % 3] * (float)(k / 3 + 1)));
+            for (int k = 0; k < 2; k++) nst_tensor_release(&out[k].tensor);
+        }
+        nst_session_free(session);
+        session = NULL;
+    }
+    nst_ctx_dispose(&ctx);
+}
