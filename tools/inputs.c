@@ -120,8 +120,12 @@ static int make_input(const ToolOptions *options, NstEngine *engine, const NstPo
     char error[FILE_ERROR];
     for (uint32_t k = 0; k < options->inputs.n; k++)
         if (strcmp(options->inputs.at[k].name, port->name) == 0) value = options->inputs.at[k].value;
-    if (strncmp(value, "random", 6) == 0 && (value[6] == '\0' || value[6] == ':'))
-        return make_random(options, port, value[6] ? strtoull(value + 7, NULL, 10) : 0, tensor, memory);
+    if (strncmp(value, "random", 6) == 0 && (value[6] == '\0' || value[6] == ':')) {
+        const char *seed = value[6] ? value + 7 : "0";
+        if (*seed == '\0' || strspn(seed, "0123456789") != strlen(seed))
+            return tool_usage("--input '%s=%s': the seed is '%s', allowed are 0 and above", port->name, value, seed);
+        return make_random(options, port, strtoull(seed, NULL, 10), tensor, memory);
+    }
     if (ends_in(value, ".pb")) return read_onnx(engine, value, port->name, tensor);
     if (ends_in(value, ".pgm"))
         return pgm_read(value, port->rank, tensor, memory, error) == 0 ? 0 : tool_usage("%s", error);
@@ -137,6 +141,24 @@ void tool_inputs_free(ToolInputs *inputs)
     free(inputs->memory);
     free(inputs->at);
     *inputs = (ToolInputs){NULL, NULL, 0};
+}
+
+/* A --dim must name an open size of an input; where --shape declares shapes, sizes may be open no longer. */
+static int check_dims(const ToolOptions *options, const ToolOpen *open, uint32_t n)
+{
+    for (uint32_t i = 0; i < options->dims.n && options->shapes.n == 0; i++) {
+        const char *name = options->dims.at[i].name;
+        bool found = false;
+        for (uint32_t k = 0; k < n && !found; k++) {
+            NstPort port;
+            NstStatus status = nst_session_input(open->session, k, &port);
+            if (status != NST_OK) return tool_fail(status);
+            for (int axis = 0; axis < port.rank; axis++)
+                found |= port.symbol[axis] && strcmp(port.symbol[axis], name) == 0;
+        }
+        if (!found) return tool_usage("--dim '%s': no input of the model has an open size of this name", name);
+    }
+    return 0;
 }
 
 int tool_inputs_make(const ToolOptions *options, const ToolOpen *open, ToolInputs *inputs)
@@ -158,5 +180,5 @@ int tool_inputs_make(const ToolOptions *options, const ToolOpen *open, ToolInput
         while (k < inputs->n && strcmp(inputs->at[k].name, options->inputs.at[i].name) != 0) k++;
         if (k == inputs->n) return tool_usage("the model has no input '%s'", options->inputs.at[i].name);
     }
-    return 0;
+    return check_dims(options, open, inputs->n);
 }

@@ -1,8 +1,10 @@
 /* pgm.c: "P5", width, height, 255, one blank, the pixels row by row. */
 #include "tools/pgm.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_SIDE 65536
 
@@ -30,8 +32,12 @@ int pgm_read(const char *path, int32_t rank, NstTensor *tensor, void **memory, c
 {
     *memory = NULL;
     FILE *file = fopen(path, "rb");
-    int status = file && rank >= 2 && rank <= NST_TENSOR_MAX_RANK ? read_pixels(file, rank, tensor, memory) : -1;
-    if (file) fclose(file);
+    if (!file) {
+        snprintf(error, FILE_ERROR, "cannot open '%s': %s", path, strerror(errno));
+        return -1;
+    }
+    int status = rank >= 2 && rank <= NST_TENSOR_MAX_RANK ? read_pixels(file, rank, tensor, memory) : -1;
+    fclose(file);
     if (status == 0) return 0;
     free(*memory);
     *memory = NULL;

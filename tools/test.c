@@ -153,6 +153,14 @@ static bool has_elements(const NstModelPort *port)
     return strncmp(port->type, "seq(", 4) == 0 || strncmp(port->type, "optional(", 9) == 0;
 }
 
+/* Fails the case for lack of a file of its data. */
+static void set_missing(DataSet *set, const char *what, const char *kind, uint32_t k)
+{
+    char why[64];
+    snprintf(why, sizeof why, "the data have no %s_%u.pb", kind, k);
+    set_verdict(set->c, FAILED, what, why);
+}
+
 /* The tensors of a .pb file: 0; 1 if there is no such file; 2 after a failure. */
 static int read_values(DataSet *set, const char *kind, uint32_t k, const char *type, NstTensor *tensors, uint32_t room,
                        uint32_t *n)
@@ -205,7 +213,7 @@ static bool read_inputs(DataSet *set)
             return false;
         }
         int result = read_values(set, "input", k, port->type, set->read, room, &n);
-        if (result == 1) set_verdict(set->c, FAILED, port->name, "the data have no such file");
+        if (result == 1) set_missing(set, port->name, "input", k);
         if (result != 0) return false;
         for (uint32_t j = 0; j < n; j++) set->in[set->n_in + j] = (NstNamedTensor){port->name, set->read[j]};
         if (has_elements(port)) declare_elements(set, port->name, n);
@@ -257,7 +265,7 @@ static void compare_outputs(DataSet *set, double rtol)
         char what[32], why[COMPARE_TEXT];
         int read = read_values(set, "output", k, port->type, set->read, MAX_VALUES, &n);
         snprintf(what, sizeof what, "output %u", k);
-        if (read == 1) set_verdict(set->c, FAILED, what, "the data have no such file");
+        if (read == 1) set_missing(set, what, "output", k);
         if (read == 0 && n != given) {
             snprintf(why, sizeof why, "%u elements, expected %u", given, n);
             set_verdict(set->c, FAILED, what, why);

@@ -26,7 +26,7 @@ static char *read_source(const char *path)
         bool failed = ferror(file) || strlen(text) != n;
         fclose(file);
         if (!failed) return text;
-        tool_usage("'%s' cannot be read as text", path);
+        tool_usage("'%s' is no text, allowed are graphs (.nsg) and kernels (.nsl) in text form", path);
         free(text);
         return NULL;
     }

@@ -206,6 +206,7 @@ class Tool(unittest.TestCase):
             for a, b in zip(got, expected):
                 self.assertAlmostEqual(a, b, delta=2e-6)
         pgm = self.file("bad.pgm", "P5 3 3 255 12")
+        self.fails(USAGE, "cannot open 'none.pgm': No such file", "run", "models/digits.onnx", "--input", "image=none.pgm")
         self.fails(USAGE, "is no grey image", "run", "models/digits.onnx", "--input", f"image={pgm}")
 
     def test_onnx_tensors_as_inputs(self):
@@ -312,6 +313,13 @@ class Tool(unittest.TestCase):
                    "image=5000000000x1x28x28")
         self.fails(USAGE, "allowed is like 2x3x224", "run", "x", "--shape", "x=2x")
         self.fails(USAGE, "axis 0 of input 'x' is open (n)", "run", self.softmax)
+        self.fails(USAGE, "--dim 'z': no input of the model has an open size of this name", "run", self.softmax, "--dim", "n=1",
+                   "--dim", "z=1")
+        self.ok("run", self.softmax, "--shape", "x=2x100", "--dim", "n=2")
+        for seed in ("", "x", "-1", "1x"):
+            self.fails(USAGE, f"the seed is '{seed}', allowed are 0 and above", "run", self.softmax, "--dim", "n=1", "--input",
+                       f"x=random:{seed}")
+        self.fails(USAGE, "is no text, allowed are graphs (.nsg) and kernels (.nsl)", "opt", "models/digits.onnx")
         self.fails(USAGE, "the model has no input 'z'", "run", self.softmax, "--dim", "n=1", "--input", "z=random")
         self.fails(STATUS + IO, "nothing.nsg", "run", self.softmax + "/nothing.nsg")
         self.fails(STATUS + INVALID, "target", "run", self.softmax, "--target", "z80")
@@ -445,7 +453,7 @@ class Tool(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         lines = done.stdout.splitlines()
         self.assertEqual(lines[:4], [
-            "failed few: i: the data have no such file",
+            "failed few: i: the data have no input_1.pb",
             "failed half: output 0: 1 of 3 elements differ, the first at 1: 3, expected 3.00999999, 41943 ulp",
             "failed shape: output 0: is f32[3], expected f32[1x3]",
             lines[3]])
