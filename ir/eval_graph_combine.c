@@ -245,18 +245,68 @@ static int64_t label_step(const Operand *operand, int label)
     return step;
 }
 
-/* The common case, so that whole networks can be interpreted. */
+/* The common cases, so that whole networks can be interpreted: products of two operands in f32, ... */
+static bool is_f32_product(const NstEvalNode *n)
+{
+    return n->node->attr.contract.accumulate == NST_F32 && n->node->attr.contract.n_operands == 2;
+}
+
+/* Its operands. */
+typedef struct Product {
+    const NstScalar *element[2];
+    const uint8_t *pad[2];
+    bool has_fma;
+} Product;
+
+static Product f32_product(const NstEvalNode *n, const Operand *operand)
+{
+    return (Product){.element = {operand[0].element, operand[1].element},
+                     .pad = {operand[0].from->pad, operand[1].from->pad},
+                     .has_fma = n->eval->has_fma};
+}
+
+static inline float add_f32_product(const Product *p, int64_t a, int64_t b, float acc)
+{
+    if ((p->pad[0] && p->pad[0][a]) || (p->pad[1] && p->pad[1][b])) return acc;
+    return nst_scalar_fma_f32((float)p->element[0][a].f, (float)p->element[1][b].f, acc, p->has_fma);
+}
+
+/* ... along the innermost summed label ... */
 static void add_f32_products(const NstEvalNode *n, const Operand *operand, const int64_t *position, const int64_t *step,
                              int64_t count, NstScalar *state)
 {
-    const uint8_t *pad[2] = {operand[0].from->pad, operand[1].from->pad};
-    int64_t lanes = n->node->attr.contract.lanes, a = position[0], b = position[1];
-    for (int64_t i = 0; i < count; i++, a += step[0], b += step[1]) {
-        if ((pad[0] && pad[0][a]) || (pad[1] && pad[1][b])) continue;
-        NstScalar *acc = &state[lanes > 1 ? i % lanes : 0];
-        acc->f = (double)nst_scalar_fma_f32((float)operand[0].element[a].f, (float)operand[1].element[b].f,
-                                            (float)acc->f, n->eval->has_fma);
+    int64_t lanes = n->node->attr.contract.lanes > 1 ? n->node->attr.contract.lanes : 1;
+    int64_t a = position[0], b = position[1];
+    float acc[NST_ORDER_MAX_LANES];
+    for (int64_t l = 0; l < lanes; l++) acc[l] = (float)state[l].f;
+    const Product product = f32_product(n, operand);
+    for (int64_t i = 0; i < count; i++, a += step[0], b += step[1])
+        acc[i % lanes] = add_f32_product(&product, a, b, acc[i % lanes]);
+    for (int64_t l = 0; l < lanes; l++) state[l].f = (double)acc[l];
+}
+
+/* ... and, of one lane, for a strip of outputs side by side, whose sums do not wait for one another. */
+#define STRIP 64
+
+static void contract_f32_strip(NstEvalNode *n, const Operand *operand, const int64_t *extent, int64_t *at,
+                               int64_t count, float *acc)
+{
+    const NstAttrs *attrs = &n->node->attr;
+    int n_sum = attrs->contract.n_sum, last = attrs->contract.out_labels[attrs->contract.out_rank - 1];
+    int64_t shape[NST_MAX_LABELS], run[NST_MAX_LABELS] = {0};
+    int64_t step_a = label_step(&operand[0], last), step_b = label_step(&operand[1], last);
+    const Product product = f32_product(n, operand);
+    memset(acc, 0, STRIP * sizeof *acc);
+    for (int k = 0; k < n_sum; k++) {
+        shape[k] = extent[attrs->contract.sum[k]];
+        if (shape[k] == 0) return;
     }
+    do {
+        for (int k = 0; k < n_sum; k++) at[attrs->contract.sum[k]] = run[k];
+        int64_t a = labelled_position(&operand[0].from->t, operand[0].label, at);
+        int64_t b = labelled_position(&operand[1].from->t, operand[1].label, at);
+        for (int64_t c = 0; c < count; c++, a += step_a, b += step_b) acc[c] = add_f32_product(&product, a, b, acc[c]);
+    } while (nst_eval_next(n_sum, shape, run));
 }
 
 /* Adds the products along the innermost summed label, from the given positions on. */
@@ -266,7 +316,7 @@ static void add_products(NstEvalNode *n, const Operand *operand, int64_t *positi
     int operands = n->node->attr.contract.n_operands, lanes = n->node->attr.contract.lanes;
     int64_t step[NST_CONTRACT_MAX_OPERANDS];
     for (int j = 0; j < operands; j++) step[j] = label_step(&operand[j], inner);
-    if (n->node->attr.contract.accumulate == NST_F32 && operands == 2) {
+    if (is_f32_product(n)) {
         add_f32_products(n, operand, position, step, count, state);
         return;
     }
@@ -321,11 +371,20 @@ NstStatus nst_eval_contract(NstEvalNode *n)
     for (uint32_t j = 0; j < (uint32_t)a->contract.n_operands; j++) NST_TRY(operand_init(n, j, &operand[j]));
     for (int k = 0; k < a->contract.out_rank; k++) shape[k] = extent[a->contract.out_labels[k]];
     NST_TRY(nst_eval_new(n->eval, a->contract.accumulate, a->contract.out_rank, shape, &n->out[0]));
-    if (nst_eval_count(&n->out[0].t) == 0) return NST_OK;
-    do {
-        for (int k = 0; k < a->contract.out_rank; k++) at[a->contract.out_labels[k]] = index[k];
-        nst_eval_put(&n->out[0].t, position++, contract_one(n, operand, extent, at));
-    } while (nst_eval_next(a->contract.out_rank, shape, index));
+    int64_t count = nst_eval_count(&n->out[0].t);
+    bool strips = is_f32_product(n) && a->contract.lanes <= 1 && a->contract.out_rank > 0;
+    while (position < count) {
+        int last = a->contract.out_rank - 1;
+        int64_t left = strips ? shape[last] - index[last] : 1, taken = left < STRIP ? left : STRIP;
+        float acc[STRIP];
+        for (int k = 0; k <= last; k++) at[a->contract.out_labels[k]] = index[k];
+        if (strips) contract_f32_strip(n, operand, extent, at, taken, acc);
+        for (int64_t c = 0; c < taken; c++)
+            nst_eval_put(&n->out[0].t, position++,
+                         strips ? (NstScalar){.f = (double)acc[c]} : contract_one(n, operand, extent, at));
+        if (last >= 0) index[last] += taken - 1;
+        nst_eval_next(a->contract.out_rank, shape, index);
+    }
     return NST_OK;
 }
 

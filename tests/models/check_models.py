@@ -10,6 +10,7 @@ that near to the model in double precision.  Models with a feedback run 20 steps
 """
 import argparse
 import fnmatch
+import functools
 import json
 import math
 import os
@@ -207,13 +208,12 @@ def check_feedback(session, run, inputs, feedback, names):
     return worst
 
 
-def check_plan(tool, inputs, wanted, names, declared, times):
+def check_plan(tool, inputs, wanted, judged, names, declared, times):
     """Outputs of a plan for open or declared sizes: compiled on two threads, warm on one, the same bits."""
     what = "declared" if declared else "open"
     cold = tool.run(inputs, names, "--threads", "2", declared=declared)
     times[what], times["kernels"] = tool.facts["compile_ms"], tool.facts["kernels"]
-    times["error"] = max(times.get("error", 0), compare(cold, wanted, names, what + " sizes", tool.model,
-                                                              lambda: judge(tool.model, inputs)))
+    times["error"] = max(times.get("error", 0), compare(cold, wanted, names, what + " sizes", tool.model, judged))
     warm = tool.run(inputs, names, "--threads", "1", "--fail-on-compile", declared=declared)
     same_bits(cold, warm, names, f"{what} sizes compiled on 2 threads and warm on 1")
     return cold
@@ -224,17 +224,17 @@ def check_set(session, tool, shapes, seeds, interpreted, feedback):
     names = [port.name for port in session.get_outputs()]
     inputs = make_inputs(session, shapes, 0)
     wanted = session.run(None, inputs)
+    judged = functools.cache(lambda: judge(tool.model, inputs))
     times = {"shapes": shapes}
-    general = check_plan(tool, inputs, wanted, names, False, times)
-    same_bits(general, check_plan(tool, inputs, wanted, names, True, times), names, "open and declared sizes")
+    general = check_plan(tool, inputs, wanted, judged, names, False, times)
+    same_bits(general, check_plan(tool, inputs, wanted, judged, names, True, times), names, "open and declared sizes")
     errors = [compare(tool.run(more, names, "--fail-on-compile"), session.run(None, more), names, f"seed {seed}", tool.model,
                       lambda more=more: judge(tool.model, more))
               for seed in range(1, seeds) for more in [make_inputs(session, shapes, seed)]]
     if feedback:
         errors.append(check_feedback(session, tool.run, inputs, feedback, names))
     if interpreted:
-        errors.append(compare(tool.run(inputs, names, "--interpret"), wanted, names, "interpreted", tool.model,
-                              lambda: judge(tool.model, inputs)))
+        errors.append(compare(tool.run(inputs, names, "--interpret"), wanted, names, "interpreted", tool.model, judged))
     times["error"] = max([times["error"], *errors])
     return times
 
