@@ -68,7 +68,7 @@ static NstStatus arguments(NstCtx *ctx, const NstKernel *kernel, void ***data)
         int64_t elements = 0;
         NST_TRY(nst_dim_eval(ctx, kernel->dims, buffer->layout.elements, NULL, 0, &elements));
         size_t bytes = (size_t)elements * (size_t)nst_dtype_info(buffer->dtype)->bytes;
-        (*data)[k] = nst_alloc_aligned(ctx->arena, bytes + 4096, 4096);
+        (*data)[k] = nst_os_large_pages(ctx->arena, bytes + 4096); /* as the runtime holds what is large */
         for (size_t b = 0; b + 4 <= bytes && buffer->dtype == NST_F32; b += 4)
             ((float *)(*data)[k])[b / 4] = (float)((b / 4) % 13) * 0.125f - 0.75f;
     }

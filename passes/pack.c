@@ -11,9 +11,10 @@ enum { IN_PLACE_BYTES = 512 << 10 };
 enum { ROWS_TO_REPAY = 48 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
-/* Rows of the column operand to prefetch ahead, of a packed panel (128 x 768 x 3072 with 8, 16, 32: 137, 144, 143 GFLOP/s, 127 without; 1024^3 the same;
- * Intel with 2 MB of L2, 2026-11). */
-enum { PREFETCH_ROWS = 16 };
+/* Bytes of a packed panel to prefetch ahead (128 x 768 x 3072 with 1536, 3072, 6144: 137, 144, 143 GFLOP/s, 127 without; 1024^3 the
+ * same; Intel with 2 MB of L2, 2026-11.  8 rows of 3072 x 768 with 512, 2048, 3072, 4096: 1250, 850, 845, 825 us; Zen 3, 2026-12),
+ * and rows of columns that lie apart. */
+enum { PREFETCH_BYTES = 3072, PREFETCH_ROWS = 16 };
 /* A product of few rows runs as fast as its panel comes, which the processor's own prefetch does better (1 x 3072 x 768: 99.9 % of the
  * read bandwidth, with prefetches 75 to 78 %, Zen 4; 1 x 2112 x 128: 9.3 us, with 9.6 to 11.7, Intel). */
 enum { FEW_ROWS = 4 };
@@ -203,7 +204,9 @@ static void use_packed(NstModule *module, const NstNest *nest, const NstContract
     s->padded = !nst_expr_uses_sym(module->exprs, c->a, nest->axis[s->col_axis].var);
     s->columns_of = packed;
     bool few = row_count(module, nest, c) <= FEW_ROWS, blocked = s->k_block || s->k_outer || s->col_block;
-    s->prefetch = few ? 0 : PREFETCH_ROWS;
+    const NstDtypeInfo *type = nst_dtype_info(nst_module_get(module, packed)->buffer.dtype);
+    int64_t row_bytes = (int64_t)s->vectors * s->lanes * type->bytes;
+    s->prefetch = few ? 0 : (int)(PREFETCH_BYTES / row_bytes);
     s->next_block = blocked && passes_of(module, nest, c, s) >= s->vectors &&
                     bytes_of(module, packed) > module->target->l2_bytes / 2;
 }

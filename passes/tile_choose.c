@@ -1,4 +1,4 @@
-/* tile_choose.c: the heuristics of the register-tile schedule, and its text form.
+/* tile_choose.c: the heuristics of the register-tile schedule.
  *
  * In: a reduction nest, the target.  Out: a NstTileSchedule.  Every number is named with its unit and its measurement.
  * Nothing here looks at what operator a nest came from. */
@@ -7,8 +7,11 @@
 /* Loads and FMAs a core starts a cycle; a FMA's result is ready after FMA_LATENCY.  Source: vendors' manuals for cores since
  * 2019 (2 + 2, 4 cycles). */
 enum { LOADS_A_CYCLE = 2, FMAS_A_CYCLE = 2, FMA_LATENCY = 4 };
-/* Bytes a cycle that L2 gives a core while L1 streams through: half of the line a cycle that manuals promise. */
-enum { L2_BYTES_A_CYCLE = 32 };
+/* A vector that L2 gives a core takes so many cycles while L1 streams through: manuals promise one a cycle (64 bytes where vectors have
+ * 512 bits, 32 where they have 256: Zen 3). */
+enum { CYCLES_A_VECTOR_OF_L2 = 2 };
+/* Bytes a cycle of what L2 does not hold (8.7 from L3, 6 from memory on Emerald Rapids; 20 and 4.5 on Zen 3, 2026-12). */
+enum { FAR_BYTES_A_CYCLE = 8 };
 /* Elements of a k block: half of L1 over the bytes of 8 rows (measurements.md: 768 at 48 KB). */
 enum { K_BLOCK = 768 };
 /* A block of the packed operand takes one part of so many of L2; beside it stand the rows that pass by, the partial sums and the
@@ -32,10 +35,11 @@ typedef struct Choice {
     int64_t pitch;   /* bytes of a row of columns in the output, its padding included */
     bool m_fixed, n_fixed;
     bool across; /* the outputs read something along the rows */
+    bool far;    /* the columns' operand comes from beyond L2 and passes by few rows (find_far) */
 } Choice;
 
-/* Rows of a tile where their number is known at run time only: each count up to it is code of its own. */
-enum { SYMBOLIC_ROWS = 8 };
+/* Rows of a tile at most; where their number is known at run time only, each count up to it is code of its own. */
+enum { MOST_ROWS = 14, SYMBOLIC_ROWS = 8 };
 /* Steps of a reduction that are written out at most: code grows by a tile each. */
 enum { MOST_TAPS = 16 };
 /* Stands for an extent that is not known. */
@@ -140,12 +144,13 @@ static double tile_cost(const Choice *c, int64_t rows, int64_t vectors, int lane
         int64_t v = t == 0 ? vectors : total % vectors, count = t == 0 ? total / vectors : total % vectors != 0;
         if (!count || !v) continue;
         double fmas = per * (double)v / FMAS_A_CYCLE, loads = (per + (double)v) / LOADS_A_CYCLE;
-        double bytes = c->m > rows ? (double)(v * vector_bytes) / L2_BYTES_A_CYCLE : 0;
+        double l2 = c->m > rows ? (double)(v * CYCLES_A_VECTOR_OF_L2) : 0;
+        double far = c->far ? (double)(v * vector_bytes) / FAR_BYTES_A_CYCLE : 0;
         double cycles = fmas > loads ? fmas : loads;
         if (cycles < FMA_LATENCY) cycles = FMA_LATENCY;
-        if (cycles < bytes) cycles = bytes;
-        cost += (double)count * (double)row_tiles *
-                (cycles + LOAD_SHARE * loads + L2_READ_SHARE * bytes + across_cost(c, rows, v, lanes));
+        if (cycles < l2) cycles = l2;
+        double each = cycles + LOAD_SHARE * loads + L2_READ_SHARE * l2 + across_cost(c, rows, v, lanes);
+        cost += (double)count * ((double)row_tiles * each + (far > cycles ? far - cycles : 0)); /* the first rows wait */
     }
     return cost;
 }
@@ -204,7 +209,7 @@ static void choose_tile(Choice *c)
     /* Without a broadcast operand every tap's operand is a vector of its own: one column keeps them in registers. */
     int64_t widest = c->c && !c->c->n_cols ? 1 : 6;
     for (int64_t v = 1; v <= widest && v <= total; v++)
-        for (int64_t r = 1; r <= (c->m_fixed ? 14 : SYMBOLIC_ROWS) && r <= c->m &&
+        for (int64_t r = 1; r <= (c->m_fixed ? MOST_ROWS : SYMBOLIC_ROWS) && r <= c->m &&
                             r * v * (c->nest->n_states ? c->nest->n_states : 1) <= accumulators(target, v);
              r++) {
             double cost = tile_cost(c, r, v, s->columns, target->vector_bytes);
@@ -264,6 +269,17 @@ static int64_t all_rows(const Choice *c)
         if (c->c->rows[r] >= c->n_common)
             rows *= extent_or(c->module->dims, c->nest->axis[c->c->rows[r]].extent, TYPICAL_EXTENT, &fixed);
     return rows;
+}
+
+/* Few rows of a product read their columns once, at the speed of the cache or memory they come from, if one tile holds all rows; two
+ * tiles wait for them nearly as long as one.  That is so while L1 holds the rows' own operand. */
+static void find_far(Choice *c)
+{
+    const NstTarget *target = c->module->target;
+    int64_t bytes = nst_dtype_info(vector_type(c))->bytes;
+    if (!c->c || !c->c->n_cols || !c->m_fixed || c->nest->n_states != 1 || all_rows(c) != c->m) return;
+    c->far = c->m <= MOST_ROWS && c->m <= accumulators(target, 1) && c->m * c->k * bytes <= target->l1_bytes &&
+             c->k * c->n * bytes > target->l2_bytes / 2;
 }
 
 static void choose_blocks(Choice *c)
@@ -607,6 +623,7 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     schedule->row_axis = row_axis(&c);
     measure(&c);
     find_across(&c);
+    find_far(&c);
     choose_tile(&c);
     choose_skinny(&c);
     choose_inside(&c);
@@ -616,79 +633,4 @@ bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n
     choose_column_order(&c);
     if (parallel) choose_parallel(&c);
     return true;
-}
-
-/* --- text ---------------------------------------------------------------------------------------------------- */
-
-static const char *const parallel_names[] = {"none", "outer", "rows", "cols"};
-
-void nst_tile_schedule_print(NstText *text, const NstTileSchedule *s)
-{
-    nst_text_add(
-        text,
-        "tile row_axis=%d col_axis=%d rows=%d vectors=%d lanes=%d columns=%d k_outer=%d k_block=%lld col_block=%lld "
-        "padded=%d "
-        "prefetch=%d taps=%d sweep=%d plane_axis=%d planes=%d rows_outside=%d inside=%u parallel=%s parallel_axis=%d "
-        "row_chunks=%d next_block=%d next_rows=%d",
-        s->row_axis, s->col_axis, s->rows, s->vectors, s->lanes, s->columns, s->k_outer, (long long)s->k_block,
-        (long long)s->col_block, s->padded, s->prefetch, s->taps, s->sweep, s->plane_axis, s->planes, s->rows_outside,
-        s->inside, parallel_names[s->parallel], s->parallel_axis, s->row_chunks, s->next_block, s->next_rows);
-    if (s->matrix) nst_text_add(text, " matrix=%s", s->matrix->name);
-}
-
-typedef struct Field {
-    const char *name;
-    int64_t *value;
-} Field;
-
-NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule *s)
-{
-    int64_t v[21] = {-1, -1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, -1, 1, 0};
-    const Field fields[] = {{"row_axis", &v[0]},    {"col_axis", &v[1]},    {"rows", &v[2]},
-                            {"vectors", &v[3]},     {"lanes", &v[4]},       {"k_outer", &v[5]},
-                            {"k_block", &v[6]},     {"col_block", &v[7]},   {"padded", &v[8]},
-                            {"prefetch", &v[9]},    {"inside", &v[10]},     {"parallel_axis", &v[11]},
-                            {"row_chunks", &v[12]}, {"taps", &v[13]},       {"sweep", &v[14]},
-                            {"plane_axis", &v[15]}, {"planes", &v[16]},     {"rows_outside", &v[17]},
-                            {"columns", &v[18]},    {"next_block", &v[19]}, {"next_rows", &v[20]}};
-    *s = (NstTileSchedule){0};
-    NST_CHECK(ctx, strncmp(text, "tile", 4) == 0, NST_E_PARSE, "a schedule starts with 'tile', not '%.16s'", text);
-    for (const char *p = text + 4; *p;) {
-        while (*p == ' ') p++;
-        if (!*p) break;
-        size_t n = strcspn(p, "= ");
-        NST_CHECK(ctx, p[n] == '=', NST_E_PARSE, "schedule field '%.*s' has no value", (int)n, p);
-        const char *value = p + n + 1;
-        size_t used = strcspn(value, " ");
-        bool known = false;
-        for (size_t f = 0; f < sizeof fields / sizeof *fields && !known; f++)
-            if (strlen(fields[f].name) == n && memcmp(fields[f].name, p, n) == 0)
-                known = nst_parse_int(value, fields[f].value) == value + used;
-        for (size_t f = 0; f < 4 && !known && n == 8 && memcmp(p, "parallel", 8) == 0; f++)
-            if (strlen(parallel_names[f]) == used && memcmp(parallel_names[f], value, used) == 0) {
-                s->parallel = (NstParallelBy)f;
-                known = true;
-            }
-        for (int k = 0; k < NST_INSN_COUNT && !known && n == 6 && memcmp(p, "matrix", 6) == 0; k++) {
-            const NstTensorInsnInfo *insn = nst_tensor_insn((NstTensorInsn)k);
-            known = insn->matrix_rows && strlen(insn->name) == used && memcmp(insn->name, value, used) == 0;
-            if (known) s->matrix = insn;
-        }
-        NST_CHECK(ctx, known, NST_E_PARSE, "schedule field '%.*s' is unknown or has a bad value", (int)(n + 1 + used),
-                  p);
-        p = value + used;
-    }
-    s->row_axis = (int)v[0], s->col_axis = (int)v[1], s->rows = (int)v[2], s->vectors = (int)v[3], s->lanes = (int)v[4];
-    s->k_outer = (int)v[5], s->k_block = v[6], s->col_block = v[7], s->padded = v[8] != 0, s->prefetch = (int)v[9];
-    s->inside = (uint32_t)v[10], s->parallel_axis = (int)v[11], s->row_chunks = (int)v[12];
-    s->taps = (int)v[13], s->sweep = v[14] != 0, s->plane_axis = (int)v[15], s->planes = (int)v[16];
-    s->next_block = v[19] != 0, s->next_rows = v[20] != 0;
-    s->rows_outside = v[17] != 0, s->columns = v[18] ? (int)v[18] : s->lanes;
-    NST_CHECK(ctx,
-              s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->columns >= 1 && s->columns <= s->lanes &&
-                  s->rows * s->vectors <= 64,
-              NST_E_PARSE,
-              "schedule tile %d x %d x %d: rows, vectors and lanes are at least 1, rows x vectors at most 64", s->rows,
-              s->vectors, s->lanes);
-    return NST_OK;
 }
