@@ -154,10 +154,11 @@ static bool has_gather(NstEmit *e, LLVMTypeRef element)
     return LLVMGetIntTypeWidth(element) == 32 || LLVMGetIntTypeWidth(element) == 64;
 }
 
-/* Bytes of a 32- or 64-bit element. */
+/* Bytes of an element as it is stored. */
 static int64_t element_bytes(LLVMTypeRef element)
 {
     LLVMTypeKind kind = LLVMGetTypeKind(element);
+    if (kind == LLVMHalfTypeKind || kind == LLVMBFloatTypeKind) return 2;
     if (kind == LLVMFloatTypeKind) return 4;
     return kind == LLVMDoubleTypeKind ? 8 : LLVMGetIntTypeWidth(element) / 8;
 }
@@ -170,27 +171,34 @@ static LLVMValueRef load_used(NstEmit *e, LLVMTypeRef type, LLVMValueRef place, 
     return nst_llvm_intrinsic(e->llvm, "llvm.masked.load", overload, 2, arg, 4);
 }
 
-/* All lanes' elements from one whole vector, where the argument is a number of whole vectors long and they lie in one of these: it
- * holds what a lane reads, so it lies in the argument too, and needs no mask; NULL if not.  A masked load takes the place of a fma
- * on cores with two ports for vectors, and vectors that straddle lines are loaded twice (32 groups of 4 channels, 3x3 at 28 x 28:
- * 70 us masked, 57 whole; Emerald Rapids, 2026-11). */
-static LLVMValueRef load_whole(NstEmit *e, LLVMTypeRef element, uint32_t root, const LaneOffsets *offsets)
+/* All lanes' elements from one piece of `piece` elements, where the argument is a number of such pieces long and they lie in one of
+ * these: it holds what a lane reads, so it lies in the argument too, whatever else it holds; NULL if not.  A whole vector needs no mask:
+ * a masked load takes the place of a fma on cores with two ports for vectors, and vectors that straddle lines are loaded twice (32
+ * groups of 4 channels, 3x3 at 28 x 28: 70 us masked, 57 whole; Emerald Rapids, 2026-11).  A shorter one is loaded once for all
+ * channels of its groups (of 3 channels: 171 us -> 150; Zen 3, 2026-12).  Lanes that are not active hold anything. */
+static LLVMValueRef load_piece(NstEmit *e, LLVMTypeRef element, uint32_t root, const LaneOffsets *offsets,
+                               int64_t piece)
 {
-    int64_t n = e->lane.n, bytes = element_bytes(element), rest, into;
-    if (root > e->kernel->n_args || e->lane.mask) return NULL;
-    NstDim elements = nst_emit_replace(e, e->layout[root].elements), vector = nst_dim_const(e->dims, n * bytes);
-    if (!nst_dim_is_const(e->dims, nst_dim_mod(e->dims, elements, nst_dim_const(e->dims, n)), &rest) || rest)
-        return NULL;
-    if (!nst_dim_is_const(e->dims, nst_dim_mod(e->dims, offsets->first, vector), &into)) return NULL;
-    LLVMValueRef from[256];
-    for (uint32_t k = 0; k < n; k++) {
+    int64_t n = e->lane.n, active = e->lane.first, bytes = element_bytes(element), rest, into;
+    if (root > e->kernel->n_args) return NULL;
+    NstDim elements = nst_emit_replace(e, e->layout[root].elements);
+    NstDim whole = nst_dim_const(e->dims, piece), size = nst_dim_const(e->dims, piece * bytes);
+    if (!nst_dim_is_const(e->dims, nst_dim_mod(e->dims, elements, whole), &rest) || rest) return NULL;
+    if (!nst_dim_is_const(e->dims, nst_dim_mod(e->dims, offsets->first, size), &into)) return NULL;
+    LLVMValueRef from[256], used[256];
+    bool in_order = true;
+    for (int64_t k = 0; k < active; k++) {
         int64_t at = into + offsets->fixed[k];
-        if (at % bytes != 0 || at < 0 || at >= n * bytes) return NULL;
+        if (at % bytes != 0 || at < 0 || at >= piece * bytes) return NULL;
+        in_order &= at == k * bytes;
         from[k] = int_arg(e, at / bytes);
     }
+    for (int64_t k = active; k < n; k++) from[k] = in_order ? int_arg(e, k) : from[0];
+    for (int64_t k = 0; k < n; k++) used[k] = nst_llvm_int(e->llvm->i1, k < piece);
     LLVMTypeRef type = nst_llvm_lanes(element, e->lane.n);
-    LLVMValueRef whole = nst_llvm_load(e->llvm, type, nst_llvm_offset_const(e->llvm, offsets->base, -into), 1);
-    return LLVMBuildShuffleVector(e->llvm->builder, whole, LLVMGetPoison(type), LLVMConstVector(from, e->lane.n), "");
+    LLVMValueRef place = nst_llvm_offset_const(e->llvm, offsets->base, -into);
+    LLVMValueRef loaded = piece < n ? load_used(e, type, place, used) : nst_llvm_load(e->llvm, type, place, 1);
+    return LLVMBuildShuffleVector(e->llvm->builder, loaded, LLVMGetPoison(type), LLVMConstVector(from, e->lane.n), "");
 }
 
 /* All lanes' elements by one or two masked loads and a shuffle, where they lie within two vectors; NULL if not.  Lanes that are not
@@ -200,8 +208,9 @@ static LLVMValueRef load_near(NstEmit *e, LLVMTypeRef element, uint32_t root, co
     uint32_t n = e->lane.n, active = e->lane.first;
     int64_t first = offsets->fixed[0], bytes = element_bytes(element);
     if (!offsets->is_fixed || !active || !has_gather(e, element)) return NULL;
-    LLVMValueRef whole = load_whole(e, element, root, offsets);
-    if (whole) return whole;
+    LLVMValueRef piece = load_piece(e, element, root, offsets, n);
+    if (!piece && active < n) piece = load_piece(e, element, root, offsets, active);
+    if (piece) return piece;
     for (uint32_t k = 1; k < active; k++) first = offsets->fixed[k] < first ? offsets->fixed[k] : first;
     LLVMValueRef used[512], from[256];
     bool is_far = false;
@@ -345,10 +354,30 @@ static LLVMValueRef to_storage(NstEmit *e, NstDtype type, NstLanes value)
     return LLVMBuildZExt(e->llvm->builder, value.v, nst_llvm_lanes(e->llvm->i8, value.n), "");
 }
 
+/* The first `active` lanes as pieces of 1, 2, 4, ... elements.  Cores without mask registers are slow at masked stores (AMD up to
+ * Zen 3: some 20 micro-operations; 32 groups of 3 channels, 3x3 at 29 x 29: 217 us, in pieces 171; 2026-12). */
+static void store_pieces(NstEmit *e, LLVMValueRef value, LLVMValueRef at, uint32_t active)
+{
+    LLVMTypeRef element = LLVMGetElementType(LLVMTypeOf(value));
+    for (uint32_t done = 0, piece; done < active; done += piece) {
+        LLVMValueRef from[256];
+        for (piece = 1; 2 * piece <= active - done;) piece *= 2;
+        for (uint32_t k = 0; k < piece; k++) from[k] = int_arg(e, done + k);
+        LLVMValueRef part = LLVMBuildShuffleVector(e->llvm->builder, value, LLVMGetPoison(LLVMTypeOf(value)),
+                                                   LLVMConstVector(from, piece), "");
+        LLVMValueRef place = nst_llvm_offset_const(e->llvm, at, done * element_bytes(element));
+        nst_llvm_store(e->llvm, part, place, 1);
+    }
+}
+
 static void store_vector(NstEmit *e, LLVMValueRef value, LLVMValueRef at)
 {
     if (!e->lane.mask) {
         nst_llvm_store(e->llvm, value, at, 1);
+        return;
+    }
+    if (e->lane.first && e->target->level < NST_TARGET_AVX512) {
+        store_pieces(e, value, at, e->lane.first);
         return;
     }
     LLVMTypeRef overload[2] = {LLVMTypeOf(value), e->llvm->ptr};

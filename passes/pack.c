@@ -12,8 +12,8 @@ enum { ROWS_TO_REPAY = 48 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
 /* Bytes of a packed panel to prefetch ahead (128 x 768 x 3072 with 1536, 3072, 6144: 137, 144, 143 GFLOP/s, 127 without; 1024^3 the
- * same; Intel with 2 MB of L2, 2026-11.  8 rows of 3072 x 768 with 512, 2048, 3072, 4096: 1250, 850, 845, 825 us; Zen 3, 2026-12),
- * and rows of columns that lie apart. */
+ * same; Intel with 2 MB of L2, 2026-11.  9 rows of 3600 x 909 with 512, 1024, 2048, 4096: 1665, 1555, 1363, 1238 us, 8 rows of 3072 x
+ * 768 with 3072, 4096: 845, 825; Zen 3, 2026-12), and rows of columns that lie apart. */
 enum { PREFETCH_BYTES = 3072, PREFETCH_ROWS = 16 };
 /* A product of few rows runs as fast as its panel comes, which the processor's own prefetch does better (1 x 3072 x 768: 99.9 % of the
  * read bandwidth, with prefetches 75 to 78 %, Zen 4; 1 x 2112 x 128: 9.3 us, with 9.6 to 11.7, Intel). */
@@ -196,7 +196,8 @@ static int64_t bytes_of(NstModule *module, NstBuf packed)
 
 /* The schedule reads columns of a packed buffer: the next steps are asked for ahead, and the next block where the whole does not stay
  * in L2 (128 x 768 x 3072: 149 -> 161 GFLOP/s) and all of it is asked for by the tiles that pass by (with fewer, or an unknown
- * number, the block at hand comes later: open sizes 1.17 times the time of exact ones, without 1.05; Intel, 2026-11). */
+ * number, the block at hand comes later: open sizes 1.17 times the time of exact ones, without 1.05; Intel, 2026-11).  What stays in
+ * L1 is not asked for (32 groups of 3 channels: 147 us, 137 without; Zen 3, 2026-12). */
 static void use_packed(NstModule *module, const NstNest *nest, const NstContraction *c, NstBuf packed,
                        NstTileSchedule *s)
 {
@@ -206,7 +207,8 @@ static void use_packed(NstModule *module, const NstNest *nest, const NstContract
     bool few = row_count(module, nest, c) <= FEW_ROWS, blocked = s->k_block || s->k_outer || s->col_block;
     const NstDtypeInfo *type = nst_dtype_info(nst_module_get(module, packed)->buffer.dtype);
     int64_t row_bytes = (int64_t)s->vectors * s->lanes * type->bytes;
-    s->prefetch = few ? 0 : (int)(PREFETCH_BYTES / row_bytes);
+    bool in_l1 = bytes_of(module, packed) <= module->target->l1_bytes / 2;
+    s->prefetch = few || in_l1 ? 0 : (int)(PREFETCH_BYTES / row_bytes);
     s->next_block = blocked && passes_of(module, nest, c, s) >= s->vectors &&
                     bytes_of(module, packed) > module->target->l2_bytes / 2;
 }

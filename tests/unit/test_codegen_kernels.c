@@ -96,6 +96,23 @@ Test(codegen_kernels, amx)
     check_all("amx");
 }
 
+/* The first lanes of a vector, as many as they are: what lies beyond keeps its bytes. */
+Test(codegen_kernels, parts_of_vectors)
+{
+    static const char *const types[] = {"f32", "f64", "f16", "bf16", "i8", "u16", "i32", "i64", "b1"};
+    static const char *const targets[] = {"baseline", "avx2", "avx512"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int lanes = 1; lanes < 16; lanes += 2) {
+            const char *text = nst_format(ctx.arena,
+                                          "kernel s() in x: %s[32], inout y: %s[32] {\n"
+                                          "  for vector l in 0..%d width 16 {\n    y[l + 1] = x[l]\n  }\n}\n",
+                                          types[t], types[t], lanes);
+            NstKernel *kernel = support_parse(&ctx, text);
+            for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
+                support_check(&ctx, kernel, NULL, targets[k], false, (uint64_t)lanes, false, 0);
+        }
+}
+
 /* Columns of one square: 64 shuffles transpose 16 x 16, however the stores between them branch. */
 Test(codegen_kernels, a_square_is_transposed_once)
 {

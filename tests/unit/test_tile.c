@@ -238,3 +238,34 @@ Test(tile, schedule_text_round_trips)
     cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile colour=3", &schedule), NST_E_PARSE);
     nst_ctx_dispose(&ctx);
 }
+
+static NstTileSchedule chosen(int m, int n, int k, NstTargetLevel level)
+{
+    Case c = {0};
+    char text[2048];
+    NstTileSchedule schedule;
+    snprintf(text, sizeof text, product, m, k, k, n, m, n, m, n, k);
+    open_case(&c, text, level);
+    cr_assert(nst_tile_schedule_choose(c.module, c.nest, 0, true, &schedule));
+    nst_ctx_dispose(&c.ctx);
+    return schedule;
+}
+
+/* All rows in one tile, so that columns from beyond L2 are read once; not where L1 does not hold the rows' operand or L2 the columns. */
+Test(tile, few_rows_read_far_columns_once)
+{
+    for (int m = 2; m <= 9; m++) {
+        cr_expect_eq(chosen(m, 3072, 768, NST_TARGET_AVX2).rows, m);
+        cr_expect_eq(chosen(m, 3072, 768, NST_TARGET_AVX512).rows, m);
+    }
+    cr_expect_lt(chosen(8, 3072, 3072, NST_TARGET_AVX2).rows, 8);
+    cr_expect_lt(chosen(8, 96, 96, NST_TARGET_AVX2).rows, 8);
+}
+
+/* Tiles for many rows, of 16 and of 32 registers. */
+Test(tile, many_rows)
+{
+    NstTileSchedule narrow = chosen(240, 240, 240, NST_TARGET_AVX2), wide = chosen(240, 240, 240, NST_TARGET_AVX512);
+    cr_expect(narrow.rows == 6 && narrow.vectors == 2, "%d x %d", narrow.rows, narrow.vectors);
+    cr_expect(wide.rows == 9 && wide.vectors == 3, "%d x %d", wide.rows, wide.vectors);
+}
