@@ -92,5 +92,10 @@ NstStatus nst_fuse_inline(NstFuser *f); /* maps into users (fuse_inline.c) */
 /* maps into the reductions (and maps) they read (fuse_epilogue.c) */
 NstStatus nst_fuse_epilogues(NstFuser *f, bool only_sums);
 NstStatus nst_fuse_rows(NstFuser *f); /* nests under common axes (fuse_rows.c) */
+/* True if group `from` hands group `to` rows that are too long to be fused whole. */
+bool nst_fuse_hands_rows(const NstFuser *f, uint32_t from, uint32_t to);
+/* Joins groups (ascending, the first with each of the others or one between) under the outer axes that all share, however long
+ * the rows that pass; false, and nothing changed, where they may not be joined. */
+bool nst_fuse_join_all(NstFuser *f, const NstPlaces *places);
 
 #endif

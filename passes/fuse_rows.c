@@ -376,6 +376,36 @@ static bool join_strip(NstFuser *f, uint32_t first, uint32_t middle, uint32_t la
     return true;
 }
 
+bool nst_fuse_hands_rows(const NstFuser *f, uint32_t from, uint32_t to)
+{
+    const NstGroup *a = f->groups.at[from].group, *b = f->groups.at[to].group;
+    if (from >= to || !a || !b) return false;
+    Common c = common_of(f, a, b);
+    return c.n && passed_fits(f, from, to, c.n);
+}
+
+bool nst_fuse_join_all(NstFuser *f, const NstPlaces *places)
+{
+    uint32_t n = NST_MAX_RANK, place = places->at[0];
+    const NstGroup **group = NST_NEW_ARRAY(f->arena, const NstGroup *, places->n);
+    for (uint32_t b = 0; b < places->n; b++) {
+        group[b] = f->groups.at[places->at[b]].group;
+        for (uint32_t a = 0; a < b; a++) {
+            if (!nst_fuser_depends(f, places->at[b], places->at[a])) continue;
+            Common c = common_of(f, group[a], group[b]);
+            if (c.n < n) n = c.n;
+        }
+    }
+    if (n == 0 || n == NST_MAX_RANK) return false;
+    for (uint32_t k = 1; k < places->n; k++) { /* what is joined stays before what is not yet */
+        uint32_t to = place + 1;
+        while (to < f->groups.n && f->groups.at[to].group != group[k]) to++;
+        if (to == f->groups.n || !nst_fuser_can_join(f, place, to)) return k > 1;
+        place = join(f, place, to, n);
+    }
+    return true;
+}
+
 static bool single_contraction(const NstFuser *f, uint32_t at)
 {
     NstNest *nest = nst_fuse_single(f->groups.at[at].group);

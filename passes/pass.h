@@ -58,6 +58,9 @@ NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 /* Fusion: inlines maps, gives reductions prologues and epilogues, gathers nests into groups (fuse.c). */
 NstStatus nst_fuse_module(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
 
+/* Rows that are weighted sums about their maximum run in chunks of keys; approximate (online.c says by how much). */
+NstStatus nst_pass_online(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;
+
 /* Groups that read constants alone go ahead of the run (ahead.c). */
 void nst_pass_ahead(NstModule *module);
 

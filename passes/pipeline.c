@@ -37,6 +37,7 @@ NstStatus nst_optimise_nests(NstCtx *ctx, NstModule *module, const NstPassOption
             if (step->body[b]) NST_TRY(nst_optimise_nests(ctx, step->body[b], options));
     }
     if (nst_pass_on(options, NST_PASS_FUSE)) NST_TRY(nst_fuse_module(ctx, module));
+    if (nst_pass_on(options, NST_PASS_ONLINE)) NST_TRY(nst_pass_online(ctx, module));
     if (nst_pass_on(options, NST_PASS_AHEAD)) nst_pass_ahead(module);
     if (nst_pass_on(options, NST_PASS_LAYOUT)) NST_TRY(nst_pass_layout(ctx, module));
     if (nst_pass_on(options, NST_PASS_SIBLINGS)) NST_TRY(nst_pass_siblings(ctx, module));

@@ -3,7 +3,8 @@
  * In: a group over common axes (..., q).  Out: loops over the others, tiles of q; in one tile, for each member a register-tiled
  * nest.  The rows of a tile lie side by side in every local, a vector of them (q innermost, in panels), so that row reductions need
  * no horizontal step, a strip is the packed operand of the next contraction, and a first contraction's q operand is packed once a
- * tile. */
+ * tile.  A serial group among the members (online.c) is a loop in the tile; what it adds up from one iteration to the next lies row by
+ * row, as the results it becomes. */
 #include "passes/strip.h"
 
 /* Vectors of the strip axis in one tile (measurements.md: 64 queries at 16 lanes; 32 is equal). */
@@ -14,29 +15,46 @@ enum { STRIP_SHARE = 2 };
 typedef struct Strip {
     NstCtx *ctx;
     NstModule *module;
-    const NstGroup *group;
+    const NstGroup *group; /* whose members and locals are looked at: the whole one, or a serial one inside of it */
     NstWriter *w;
-    uint32_t n_common; /* common axes before the strip axis */
-    int64_t tile;      /* elements of the strip axis */
-    NstSym tile_index; /* stands for the number of the tile in member nests */
-    NstBuf *local;     /* by module buffer: the strip that replaces a local of the group */
-    NstBuf *in_place;  /* by module buffer: the local whose strip it takes over; none = one of its own */
+    uint32_t n_common;     /* common axes before the strip axis */
+    uint32_t n_serial;     /* after it, of a serial group: bound by its loop */
+    bool has_loop;         /* a serial group is among the members */
+    int64_t tile;          /* elements of the strip axis */
+    NstSym tile_index;     /* stands for the number of the tile in member nests */
+    NstBuf *local;         /* by module buffer: the strip that replaces a local of the group */
+    NstBuf *in_place;      /* by module buffer: the local whose strip it takes over; none = one of its own */
+    uint32_t *n_serial_of; /* by module buffer: indices that a serial group's local leaves out */
     uint32_t n_locals;
 } Strip;
+
+/* True if the members have the form; *contraction: one of them is a contraction, *loop: a serial group is among them. */
+static bool members_have_form(NstModule *module, const NstGroup *group, bool *contraction, bool *loop)
+{
+    NstContraction c;
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        const NstNest *nest = group->items.at[k].nest;
+        const NstGroup *inner = group->items.at[k].group;
+        if (inner) {
+            if (!inner->serial || inner->n_axes != 1 || group->serial) return false;
+            *loop = true;
+            if (!members_have_form(module, inner, contraction, loop)) return false;
+            continue;
+        }
+        if (nest->n_lets || nest->store_guard.i || nest->check.i) return false;
+        *contraction |= nst_nest_contraction(module, nest, &c) && c.n_rows + c.n_cols > 0;
+    }
+    return true;
+}
 
 bool nst_is_strip_group(NstModule *module, const NstGroup *group)
 {
     if (!group->n_axes || group->serial) return false;
-    bool contraction = false;
-    NstContraction c;
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        const NstNest *nest = group->items.at[k].nest;
-        if (!nest || nest->n_lets || nest->store_guard.i || nest->check.i) return false;
-        contraction |= nst_nest_contraction(module, nest, &c) && c.n_rows + c.n_cols > 0;
-    }
+    bool contraction = false, loop = false;
+    if (!members_have_form(module, group, &contraction, &loop)) return false;
     int64_t lo, hi;
     nst_dim_bounds(module->dims, group->axis[group->n_axes - 1].extent, &lo, &hi);
-    return contraction && hi >= nst_target_lanes(module->target, NST_F32);
+    return contraction && (loop || hi >= nst_target_lanes(module->target, NST_F32));
 }
 
 /* --- weights ------------------------------------------------------------------------------------------------- */
@@ -83,7 +101,8 @@ void nst_prepare_strip(NstModule *module, NstGroup *group)
         NstNest *nest = group->items.at[k].nest;
         NstTileSchedule schedule;
         NstContraction contraction;
-        if (nest->lanes > 1 || writes_local(group, nest) || !nst_nest_contraction(module, nest, &contraction) ||
+        if (!nest || nest->lanes > 1 || writes_local(group, nest) ||
+            !nst_nest_contraction(module, nest, &contraction) ||
             !nst_tile_schedule_choose(module, nest, group->n_axes - 1, false, &schedule) ||
             !has_constant_columns(module, group, nest, schedule.col_axis))
             continue;
@@ -118,6 +137,7 @@ static bool read_after(Strip *s, uint32_t member, NstBuf buffer)
 {
     for (uint32_t k = member + 1; k < s->group->items.n; k++) {
         NstBufList reads = {0};
+        if (!s->group->items.at[k].nest) return true; /* an inner group's are not looked at */
         nst_nest_reads(s->module, s->group->items.at[k].nest, &reads);
         for (uint32_t r = 0; r < reads.n; r++)
             if (reads.at[r].i == buffer.i) return true;
@@ -147,20 +167,35 @@ static void find_in_place(Strip *s)
 {
     for (uint32_t k = 0; k < s->group->items.n; k++) {
         const NstNest *nest = s->group->items.at[k].nest;
+        if (!nest) continue;
         NstBuf taken = overwritten(s, k);
         if (taken.i && nst_group_is_local(s->group, nest->out[0].buffer)) s->in_place[nest->out[0].buffer.i] = taken;
     }
+}
+
+/* The strips of a serial group: its members and locals are looked at; what is by buffer is shared. */
+static Strip inside(const Strip *s, const NstGroup *serial)
+{
+    Strip inner = *s;
+    inner.group = serial;
+    inner.n_serial = serial->n_axes;
+    return inner;
 }
 
 /* Elements of all strips for one row of the tile; unknown extents count as typical. */
 static int64_t elements_a_row(Strip *s)
 {
     int64_t total = 0, value;
+    for (uint32_t k = 0; k < s->group->items.n; k++) {
+        if (!s->group->items.at[k].group) continue;
+        Strip inner = inside(s, s->group->items.at[k].group);
+        total += elements_a_row(&inner);
+    }
     for (uint32_t k = 0; k < s->group->locals.n; k++) {
         if (s->in_place[s->group->locals.at[k].i].i) continue;
         const NstBuffer *buffer = &nst_module_get(s->module, s->group->locals.at[k])->buffer;
         int64_t elements = 1;
-        for (int d = (int)s->n_common + 1; d < buffer->rank; d++)
+        for (int d = (int)(s->n_common + 1 + s->n_serial); d < buffer->rank; d++)
             elements *= nst_dim_is_const(s->module->dims, buffer->shape[d], &value) ? value : 256;
         total += elements;
     }
@@ -177,37 +212,39 @@ static void choose_tile_rows(Strip *s)
 
 /* --- members over a tile ------------------------------------------------------------------------------------- */
 
+/* The index of a local's strip for an index of the local: that of the row in the tile, then what is neither common nor a serial
+ * group's. */
+static NstDim *strip_index(NstModule *module, const NstDim *index, uint32_t n, uint32_t n_common, uint32_t n_serial,
+                           NstDim row)
+{
+    NstDim *strip = NST_NEW_ARRAY(module->arena, NstDim, n);
+    strip[0] = row;
+    for (uint32_t k = n_common + 1 + n_serial; k < n; k++) strip[k - n_common - n_serial] = index[k];
+    return strip;
+}
+
 /* The strip of a local: [q in tile / lanes][rest][q mod lanes], so that a vector of rows is a run of lines, whatever the tile (rest
- * outermost: rows of 256 bytes, of which a tile of the next contraction reads half of a line in four). */
+ * outermost: rows of 256 bytes, of which a tile of the next contraction reads half of a line in four).  What a loop adds up lies row by
+ * row. */
 static void make_strip(Strip *s, NstBuf local)
 {
     NstModule *module = s->module;
+    s->n_serial_of[local.i] = s->n_serial;
     if (s->in_place[local.i].i) {
         s->local[local.i] = s->local[s->in_place[local.i].i];
         return;
     }
     const NstBuffer from = nst_module_get(module, local)->buffer;
-    int drop = (int)s->n_common, rank = from.rank - drop;
-    NstDim shape[NST_MAX_RANK];
-    int order[NST_MAX_RANK];
-    for (int k = 0; k < rank; k++) {
-        shape[k] = k == 0 ? nst_dim_const(module->dims, s->tile) : from.shape[drop + k];
-        order[k] = k;
-    }
+    int rank = from.rank - (int)(s->n_common + s->n_serial), order[NST_MAX_RANK];
+    const NstDim *shape = strip_index(module, from.shape, (uint32_t)from.rank, s->n_common, s->n_serial,
+                                      nst_dim_const(module->dims, s->tile));
+    for (int k = 0; k < rank; k++) order[k] = k;
     NstBuf strip = nst_module_buffer(module, from.name, from.dtype, rank, shape, NST_ROLE_TEMP);
     NstBuffer *buffer = &nst_module_get(module, strip)->buffer;
-    if (rank > 1)
+    if (rank > 1 && (s->n_serial || !s->has_loop))
         buffer->layout = nst_layout_blocked(module->arena, module->dims, from.dtype, rank, buffer->shape, order, 0,
                                             nst_target_lanes(module->target, NST_F32));
     s->local[local.i] = strip;
-}
-
-static NstDim *strip_index(Strip *s, const NstDim *index, uint32_t n, NstDim first)
-{
-    NstDim *strip = NST_NEW_ARRAY(s->module->arena, NstDim, n);
-    for (uint32_t k = s->n_common; k < n; k++) strip[k - s->n_common] = index[k];
-    strip[0] = nst_dim_sub(s->module->dims, index[s->n_common], first);
-    return strip;
 }
 
 typedef struct Redirect {
@@ -215,18 +252,43 @@ typedef struct Redirect {
     NstDim first; /* of the tile */
 } Redirect;
 
+/* The place in its strip of a place of a local; gives the number of indices. */
+static uint32_t redirect_index(const Redirect *r, NstBuf local, const NstDim *index, uint32_t n, NstDim **strip)
+{
+    const Strip *s = r->s;
+    uint32_t n_serial = s->n_serial_of[local.i];
+    NstDim row = nst_dim_sub(s->module->dims, index[s->n_common], r->first);
+    *strip = strip_index(s->module, index, n, s->n_common, n_serial, row);
+    return n - s->n_common - n_serial;
+}
+
 static NstExpr redirect_node(void *arg, NstExprs *exprs, NstExpr e)
 {
     const Redirect *r = arg;
     const NstExprNode node = *nst_expr(exprs, e);
     if (node.op != NST_OP_LOAD || node.ref >= r->s->n_locals || !r->s->local[node.ref].i) return (NstExpr){0};
-    return nst_expr_load(exprs, node.type, r->s->local[node.ref], strip_index(r->s, node.index, node.n_index, r->first),
-                         node.n_index - r->s->n_common);
+    NstDim *index = NULL;
+    uint32_t n = redirect_index(r, (NstBuf){node.ref}, node.index, node.n_index, &index);
+    return nst_expr_load(exprs, node.type, r->s->local[node.ref], index, n);
 }
 
 static NstExpr redirect(Redirect *r, NstExpr e)
 {
     return e.i ? nst_expr_rewrite(r->s->module->exprs, e, redirect_node, r) : e;
+}
+
+/* The nest within the loops of its serial group, whose axes stand right after the strip axis. */
+static void bind_serial(Strip *s, NstNest *nest)
+{
+    NstModule *module = s->module;
+    NstNestSubst subst;
+    uint32_t at = s->n_common + 1;
+    nst_subst_begin(&subst, module);
+    for (uint32_t k = 0; k < s->n_serial; k++)
+        nst_subst_set(&subst, nest->axis[at + k].var, nst_dim_sym(module->dims, s->group->axis[k].var));
+    nst_subst_end(&subst, nest);
+    for (uint32_t k = at; k + s->n_serial < nest->n_axes; k++) nest->axis[k] = nest->axis[k + s->n_serial];
+    nest->n_axes -= s->n_serial;
 }
 
 /* The member with its strip axis running over one tile of `extent` rows and its locals replaced by strips. */
@@ -235,6 +297,7 @@ static NstNest *member_of_tile(Strip *s, const NstNest *member, NstDim extent)
     NstModule *module = s->module;
     NstDims *dims = module->dims;
     NstNest *nest = nst_nest_clone(module, member);
+    if (s->n_serial) bind_serial(s, nest);
     NstDim first = nst_dim_mul_const(dims, nst_dim_sym(dims, s->tile_index), s->tile);
     NstAxis whole = nest->axis[s->n_common], part = nst_nest_axis(module, "q", extent);
     NstNestSubst subst;
@@ -249,8 +312,7 @@ static NstNest *member_of_tile(Strip *s, const NstNest *member, NstDim extent)
         NstNestOut *out = &nest->out[k];
         out->value = redirect(&r, out->value);
         if (out->buffer.i >= s->n_locals || !s->local[out->buffer.i].i) continue;
-        out->index = strip_index(s, out->index, out->n_index, first);
-        out->n_index -= s->n_common;
+        out->n_index = redirect_index(&r, out->buffer, out->index, out->n_index, &out->index);
         out->buffer = s->local[out->buffer.i];
     }
     return nest;
@@ -321,24 +383,44 @@ static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
     return nst_tile_nest(s->ctx, s->w, block, nest, s->n_common, &schedule);
 }
 
-/* The members over tiles lo .. hi - 1, each of `extent` rows. */
-static NstStatus write_tiles(Strip *s, NstBlock *block, NstDim lo, NstDim hi, NstDim extent, NstForKind kind)
+static void open_strips(Strip *s, NstBlock *block)
 {
-    NstDim tile;
-    block = nst_writer_loop(s->w, block, "qt", lo, hi, 1, kind, 0, &tile);
-    nst_writer_bind(s->w, s->tile_index, tile);
     for (uint32_t k = 0; k < s->group->locals.n; k++)
         if (!s->in_place[s->group->locals.at[k].i].i) {
             make_strip(s, s->group->locals.at[k]);
             add_scratch(s, block, s->local[s->group->locals.at[k].i]);
         }
     for (uint32_t k = 0; k < s->group->items.n; k++) { /* in order: what takes over comes after what is taken over */
-        NstBuf out = s->group->items.at[k].nest->out[0].buffer;
-        if (nst_group_is_local(s->group, out) && s->in_place[out.i].i) make_strip(s, out);
+        const NstNest *nest = s->group->items.at[k].nest;
+        if (nest && nst_group_is_local(s->group, nest->out[0].buffer) && s->in_place[nest->out[0].buffer.i].i)
+            make_strip(s, nest->out[0].buffer);
     }
-    for (uint32_t k = 0; k < s->group->items.n; k++)
-        NST_TRY(write_member(s, block, member_of_tile(s, s->group->items.at[k].nest, extent)));
+}
+
+/* The members, each over the tile's `extent` rows. */
+static NstStatus write_members(Strip *s, NstBlock *block, NstDim extent)
+{
+    open_strips(s, block);
+    for (uint32_t k = 0; k < s->group->items.n; k++) {
+        const NstGroupItem *item = &s->group->items.at[k];
+        if (item->nest) {
+            NST_TRY(write_member(s, block, member_of_tile(s, item->nest, extent)));
+            continue;
+        }
+        Strip inner = inside(s, item->group);
+        NstBlock *body = nst_writer_axis_loop(s->w, block, item->group->axis[0], NST_FOR_SERIAL);
+        NST_TRY(write_members(&inner, body, extent));
+    }
     return NST_OK;
+}
+
+/* The members over tiles lo .. hi - 1, each of `extent` rows. */
+static NstStatus write_tiles(Strip *s, NstBlock *block, NstDim lo, NstDim hi, NstDim extent, NstForKind kind)
+{
+    NstDim tile;
+    block = nst_writer_loop(s->w, block, "qt", lo, hi, 1, kind, 0, &tile);
+    nst_writer_bind(s->w, s->tile_index, tile);
+    return write_members(s, block, extent);
 }
 
 /* Loops over the common axes before the strip axis, the longest first and parallel; *parallel tells if there was one. */
@@ -369,7 +451,14 @@ NstStatus nst_write_strip(NstCtx *ctx, NstWriter *w, const NstGroup *group)
     s.n_locals = module->buffers.n;
     s.local = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
     s.in_place = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
+    s.n_serial_of = NST_NEW_ARRAY(module->arena, uint32_t, s.n_locals);
     find_in_place(&s);
+    for (uint32_t k = 0; k < group->items.n; k++) {
+        if (!group->items.at[k].group) continue;
+        Strip inner = inside(&s, group->items.at[k].group);
+        s.has_loop = true;
+        find_in_place(&inner);
+    }
     choose_tile_rows(&s);
     NstDim rows = group->axis[s.n_common].extent, tile = nst_dim_const(dims, s.tile), zero = nst_dim_const(dims, 0);
     s.tile_index = nst_nest_axis(module, "qt", nst_dim_ceildiv(dims, rows, tile)).var;

@@ -36,6 +36,25 @@ static int64_t point_cost(NstModule *module, const NstNest *nest)
     return COST_ELEMENT * (int64_t)nest->n_outs + cost.operations + COST_LOAD * cost.loads;
 }
 
+/* A variable of a loop in the dim; none if there is none. */
+static NstSym index_in(const NstDims *dims, NstDim dim)
+{
+    const NstDimNode *node = nst_dim_node(dims, dim);
+    if (node->op == NST_DIM_SYM)
+        return nst_dims_sym_info(dims, node->sym)->kind == NST_SYM_INDEX ? node->sym : (NstSym){0};
+    NstSym found = {0};
+    for (uint32_t k = 0; k < node->n && !found.i; k++) found = index_in(dims, node->arg[k]);
+    return found;
+}
+
+/* An extent that depends on where a loop is counts as in the first iteration. */
+static NstDim first_extent(NstDims *dims, NstDim extent)
+{
+    for (NstSym at = index_in(dims, extent); at.i; at = index_in(dims, extent))
+        extent = nst_dim_subst(dims, extent, at, nst_dim_const(dims, 0));
+    return extent;
+}
+
 /* The time that a contraction takes to bring its column operand in, once: what few rows do not hide. */
 static NstDim stream_cost(NstModule *module, const NstNest *nest)
 {
@@ -43,16 +62,17 @@ static NstDim stream_cost(NstModule *module, const NstNest *nest)
     NstContraction c;
     if (!nst_nest_contraction(module, nest, &c) || c.n_cols == 0) return nst_dim_const(dims, 0);
     NstDim elements = nst_dim_const(dims, COST_STREAM);
-    for (uint32_t k = 0; k < c.n_batch; k++) elements = nst_dim_mul(dims, elements, nest->axis[c.batch[k]].extent);
-    for (uint32_t k = 0; k < c.n_cols; k++) elements = nst_dim_mul(dims, elements, nest->axis[c.cols[k]].extent);
-    for (uint32_t k = 0; k < nest->n_reduce; k++) elements = nst_dim_mul(dims, elements, nest->reduce[k].extent);
-    return elements;
+    for (uint32_t k = 0; k < c.n_batch; k++)
+        elements = nst_dim_mul(dims, elements, first_extent(dims, nest->axis[c.batch[k]].extent));
+    for (uint32_t k = 0; k < c.n_cols; k++)
+        elements = nst_dim_mul(dims, elements, first_extent(dims, nest->axis[c.cols[k]].extent));
+    return nst_dim_mul(dims, elements, nst_axes_product(dims, nest->reduce, nest->n_reduce));
 }
 
 NstDim nst_axes_product(NstDims *dims, const NstAxis *axis, uint32_t n)
 {
     NstDim product = nst_dim_const(dims, 1);
-    for (uint32_t k = 0; k < n; k++) product = nst_dim_mul(dims, product, axis[k].extent);
+    for (uint32_t k = 0; k < n; k++) product = nst_dim_mul(dims, product, first_extent(dims, axis[k].extent));
     return product;
 }
 
