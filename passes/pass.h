@@ -50,8 +50,9 @@ NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptio
 
 /* Sums and sums of squared distances of rows in one pass; approximate (moments.c states the tolerance). */
 NstStatus nst_pass_moments(NstCtx *ctx, NstGraph *graph) NST_MUST_CHECK;
-/* Division of a row by one value as a product with its reciprocal; approximate (reciprocal.c states the tolerance). */
-void nst_pass_reciprocal(NstGraph *graph);
+/* Division of a row by one value as a product with its reciprocal, past a contraction of exps; approximate (reciprocal.c states the
+ * tolerance). */
+NstStatus nst_pass_reciprocal(NstCtx *ctx, NstGraph *graph) NST_MUST_CHECK;
 
 /* One nest a primitive, views as index maps, one group a nest: the first step of nst_lower_graph. */
 NstStatus nst_to_nests(NstCtx *ctx, NstModule *module) NST_MUST_CHECK;

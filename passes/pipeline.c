@@ -55,7 +55,7 @@ NstStatus nst_optimise_kernel(NstCtx *ctx, NstKernel *kernel, const NstPassOptio
 NstStatus nst_optimise_graph(NstCtx *ctx, NstGraph *graph, const NstPassOptions *options)
 {
     if (nst_pass_on(options, NST_PASS_MOMENTS)) NST_TRY(nst_pass_moments(ctx, graph));
-    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) nst_pass_reciprocal(graph);
+    if (nst_pass_on(options, NST_PASS_RECIPROCAL)) NST_TRY(nst_pass_reciprocal(ctx, graph));
     return NST_OK;
 }
 
