@@ -5,7 +5,7 @@
  * the chunks.  Each chunk leaves in locals of the rows
  *   peak   = max(max, maximum of the chunk's scores)
  *   factor = exp(max - peak)
- *   sum    = max > -inf ? sum * factor + sum of the chunk about peak : sum of the chunk about peak
+ *   sum    = max > -inf ? sum * factor + part : part, where part = sum of the chunk's terms about peak
  *   max    = peak
  * and what follows a sum reads it after the last.  The first chunk finds max = -inf: alone it is the plain form, to the bit.  A row of
  * which all before was masked (-inf) forgets it: exp(-inf - -inf) is NaN, as it is in the plain form where the whole row is masked.
@@ -36,15 +36,16 @@ typedef struct Chunked {
 
 /* --- nests and buffers over the rows ------------------------------------------------------------------------------- */
 
-/* Axes of a new nest over the rows, and over the chunks where it stands inside of them. */
-static NstNest *row_nest(Chunked *c, const char *name, bool inside, uint32_t n_more)
+/* A new nest over the rows, over the chunks where it stands inside of them, and over axes like those of `more`. */
+static NstNest *row_nest(Chunked *c, const char *name, bool inside, const NstAxis *more, uint32_t n_more)
 {
     const NstNest *max = c->o->nest[c->o->at_max];
     NstNest *nest = nst_nest_new(c->module, name, max->origin);
-    nest->n_axes = c->n + inside + n_more;
-    nest->axis = NST_NEW_ARRAY(c->module->arena, NstAxis, nest->n_axes);
-    for (uint32_t k = 0; k < c->n; k++) nest->axis[k] = nst_nest_axis(c->module, "row", c->group->axis[k].extent);
-    if (inside) nest->axis[c->n] = nst_nest_axis(c->module, "chunk", c->chunks);
+    nest->axis = NST_NEW_ARRAY(c->module->arena, NstAxis, c->n + inside + n_more);
+    for (uint32_t k = 0; k < c->n; k++)
+        nest->axis[nest->n_axes++] = nst_nest_axis(c->module, "row", c->group->axis[k].extent);
+    if (inside) nest->axis[nest->n_axes++] = nst_nest_axis(c->module, "chunk", c->chunks);
+    for (uint32_t k = 0; k < n_more; k++) nest->axis[nest->n_axes++] = nst_nest_axis(c->module, "i", more[k].extent);
     nest->n_outs = 1;
     nest->out = NST_NEW_ARRAY(c->module->arena, NstNestOut, 1);
     return nest;
@@ -196,7 +197,7 @@ static void move_buffers(Chunked *c)
 static void write_max(Chunked *c)
 {
     NstExprs *exprs = c->exprs;
-    NstNest *start = row_nest(c, "start", false, 0), *factor = row_nest(c, "factor", true, 0);
+    NstNest *start = row_nest(c, "start", false, NULL, 0), *factor = row_nest(c, "factor", true, NULL, 0);
     set_row_out(c, start, c->o->max, false, nst_expr_float(exprs, c->type, -INFINITY));
     add(c, c->rows, start);
     NstNest *peak = in_chunk(c, c->o->at_max);
@@ -210,31 +211,44 @@ static void write_max(Chunked *c)
     add(c, c->loop, factor);
 }
 
+/* sum = max > -inf ? sum * factor + part : part, over the rows and the axes of `more`. */
+static void add_part(Chunked *c, NstBuf sum, NstBuf part, const NstAxis *more, uint32_t n_more)
+{
+    NstExprs *exprs = c->exprs;
+    NstNest *nest = row_nest(c, "add", true, more, n_more);
+    NstDim *at_part = place_of(c, nest, nest->n_axes), *at_sum = place_of(c, nest, nest->n_axes);
+    for (uint32_t k = c->n; k + 1 < nest->n_axes; k++) at_sum[k] = at_part[k + 1]; /* all axes but the chunk's */
+    NstExpr of_chunk = nst_expr_load(exprs, c->type, part, at_part, nest->n_axes);
+    NstExpr before = nst_expr_load(exprs, c->type, sum, at_sum, nest->n_axes - 1);
+    NstExpr scaled = nst_expr_binary(exprs, NST_OP_MUL, before, load_row(c, nest, c->factor, true));
+    NstExpr any = nst_expr_binary(exprs, NST_OP_GT, load_row(c, nest, c->o->max, false),
+                                  nst_expr_float(exprs, c->type, -INFINITY));
+    NstExpr both = nst_expr_binary(exprs, NST_OP_ADD, scaled, of_chunk);
+    set_out(nest, sum, at_sum, nest->n_axes - 1, nst_expr_ternary(exprs, NST_OP_SELECT, any, both, of_chunk));
+    add(c, c->loop, nest);
+}
+
 /* Sum k: zero before any chunk, a chunk's added to what was before, and what the nest makes of it after the last. */
 static void write_sum(Chunked *c, uint32_t k, NstGroup *after)
 {
-    NstExprs *exprs = c->exprs;
     const NstNest *whole = c->o->nest[k];
     uint32_t n_more = whole->n_axes - c->n;
-    NstBuf sum = add_local(c, "sum", false, whole->axis + c->n, n_more);
-    NstNest *start = row_nest(c, "start", false, n_more), *part = in_chunk(c, k),
-            *last = nst_nest_clone(c->module, whole);
-    for (uint32_t a = 0; a < n_more; a++)
-        start->axis[c->n + a] = nst_nest_axis(c->module, "i", whole->axis[c->n + a].extent);
-    set_out(start, sum, place_of(c, start, whole->n_axes), whole->n_axes, nst_expr_float(exprs, c->type, 0));
+    const NstAxis *more = whole->axis + c->n;
+    bool itself = n_more == 0 && nst_expr(c->exprs, whole->out[0].value)->op == NST_OP_ARG &&
+                  nst_group_is_local(c->group, whole->out[0].buffer);
+    NstBuf sum = itself ? whole->out[0].buffer : add_local(c, "sum", false, more, n_more);
+    NstBuf part = add_local(c, "part", true, more, n_more);
+    NstNest *start = row_nest(c, "start", false, more, n_more), *of_chunk = in_chunk(c, k);
+    set_out(start, sum, place_of(c, start, start->n_axes), start->n_axes, nst_expr_float(c->exprs, c->type, 0));
     add(c, c->rows, start);
-    NstDim *index = place_of(c, part, part->n_axes);
-    for (uint32_t a = c->n; a < whole->n_axes; a++) index[a] = index[a + 1]; /* all axes but the chunk's */
-    NstExpr before = nst_expr_load(exprs, c->type, sum, index, whole->n_axes),
-            of_chunk = nst_expr_arg(exprs, c->type, 0);
-    NstExpr scaled = nst_expr_binary(exprs, NST_OP_MUL, before, load_row(c, part, c->factor, true));
-    NstExpr any = nst_expr_binary(exprs, NST_OP_GT, load_row(c, part, c->o->max, false),
-                                  nst_expr_float(exprs, c->type, -INFINITY));
-    NstExpr both = nst_expr_binary(exprs, NST_OP_ADD, scaled, of_chunk);
-    set_out(part, sum, index, whole->n_axes, nst_expr_ternary(exprs, NST_OP_SELECT, any, both, of_chunk));
-    add(c, c->loop, part);
-    NstExpr total = nst_expr_load(exprs, c->type, sum, place_of(c, last, last->n_axes), last->n_axes);
-    last->out[0].value = nst_expr_subst_args(exprs, last->out[0].value, &total, 1);
+    set_out(of_chunk, part, place_of(c, of_chunk, of_chunk->n_axes), of_chunk->n_axes,
+            nst_expr_arg(c->exprs, c->type, 0));
+    add(c, c->loop, of_chunk);
+    add_part(c, sum, part, more, n_more);
+    if (itself) return;
+    NstNest *last = nst_nest_clone(c->module, whole);
+    NstExpr total = nst_expr_load(c->exprs, c->type, sum, place_of(c, last, last->n_axes), last->n_axes);
+    last->out[0].value = nst_expr_subst_args(c->exprs, last->out[0].value, &total, 1);
     last->n_states = last->n_reduce = 0;
     last->lanes = 0;
     add(c, after, last);
@@ -242,7 +256,7 @@ static void write_sum(Chunked *c, uint32_t k, NstGroup *after)
 
 static void keep_max(Chunked *c)
 {
-    NstNest *keep = row_nest(c, "keep", true, 0);
+    NstNest *keep = row_nest(c, "keep", true, NULL, 0);
     set_out(keep, c->o->max, place_of(c, keep, c->n), c->n, load_row(c, keep, c->peak, true));
     add(c, c->loop, keep);
 }

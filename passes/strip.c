@@ -17,7 +17,8 @@ typedef struct Strip {
     NstModule *module;
     const NstGroup *group; /* whose members and locals are looked at: the whole one, or a serial one inside of it */
     NstWriter *w;
-    uint32_t n_common;     /* common axes before the strip axis */
+    const NstAxis *common; /* axes of the whole group, the strip axis last */
+    uint32_t n_common;     /* those before the strip axis */
     uint32_t n_serial;     /* after it, of a serial group: bound by its loop */
     bool has_loop;         /* a serial group is among the members */
     int64_t tile;          /* elements of the strip axis */
@@ -223,6 +224,37 @@ static NstDim *strip_index(NstModule *module, const NstDim *index, uint32_t n, u
     return strip;
 }
 
+typedef struct Summing {
+    const Strip *s;
+    const NstNest *nest;
+    bool found; /* a load of a local that moves with a reduced axis */
+} Summing;
+
+static void visit_summing(void *arg, NstExpr e, const NstExprNode *node)
+{
+    Summing *v = arg;
+    (void)e;
+    if (node->op != NST_OP_LOAD || !nst_group_is_local(v->s->group, (NstBuf){node->ref})) return;
+    for (uint32_t d = 0; d < node->n_index; d++)
+        for (uint32_t r = 0; r < v->nest->n_reduce; r++)
+            v->found |= nst_dim_uses(v->s->module->dims, node->index[d], v->nest->reduce[r].var);
+}
+
+/* True if the local is what a loop adds up, or a sum along another strip that it adds: both become a result row by row. */
+static bool lies_by_rows(const Strip *s, NstBuf local)
+{
+    if (!s->has_loop || !s->n_serial) return s->has_loop;
+    for (uint32_t k = 0; k < s->group->items.n; k++) {
+        const NstNest *nest = s->group->items.at[k].nest;
+        Summing v = {s, nest, false};
+        if (nest->out[0].buffer.i != local.i) continue;
+        for (uint32_t i = 0; i < nest->n_states; i++)
+            nst_expr_visit(s->module->exprs, nest->state[i].step, visit_summing, &v);
+        if (v.found) return true;
+    }
+    return false;
+}
+
 /* The strip of a local: [q in tile / lanes][rest][q mod lanes], so that a vector of rows is a run of lines, whatever the tile (rest
  * outermost: rows of 256 bytes, of which a tile of the next contraction reads half of a line in four).  What a loop adds up lies row by
  * row. */
@@ -241,7 +273,7 @@ static void make_strip(Strip *s, NstBuf local)
     for (int k = 0; k < rank; k++) order[k] = k;
     NstBuf strip = nst_module_buffer(module, from.name, from.dtype, rank, shape, NST_ROLE_TEMP);
     NstBuffer *buffer = &nst_module_get(module, strip)->buffer;
-    if (rank > 1 && (s->n_serial || !s->has_loop))
+    if (rank > 1 && !lies_by_rows(s, local))
         buffer->layout = nst_layout_blocked(module->arena, module->dims, from.dtype, rank, buffer->shape, order, 0,
                                             nst_target_lanes(module->target, NST_F32));
     s->local[local.i] = strip;
@@ -321,8 +353,7 @@ static NstNest *member_of_tile(Strip *s, const NstNest *member, NstDim extent)
 static void bind_common(Strip *s, const NstNest *nest)
 {
     for (uint32_t k = 0; k < s->n_common; k++)
-        nst_writer_bind(s->w, nest->axis[k].var,
-                        nst_writer_dim(s->w, nst_dim_sym(s->module->dims, s->group->axis[k].var)));
+        nst_writer_bind(s->w, nest->axis[k].var, nst_writer_dim(s->w, nst_dim_sym(s->module->dims, s->common[k].var)));
 }
 
 static void add_scratch(Strip *s, NstBlock *block, NstBuf module_buffer)
@@ -447,7 +478,8 @@ NstStatus nst_write_strip(NstCtx *ctx, NstWriter *w, const NstGroup *group)
     NstModule *module = w->module;
     NST_CHECK(ctx, nst_is_strip_group(module, group), NST_E_UNSUPPORTED, "group '%s' is no strip group", group->name);
     NstDims *dims = module->dims;
-    Strip s = {.ctx = ctx, .w = w, .module = module, .group = group, .n_common = group->n_axes - 1};
+    Strip s = {
+        .ctx = ctx, .w = w, .module = module, .group = group, .common = group->axis, .n_common = group->n_axes - 1};
     s.n_locals = module->buffers.n;
     s.local = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
     s.in_place = NST_NEW_ARRAY(module->arena, NstBuf, s.n_locals);
