@@ -21,10 +21,11 @@ typedef struct Strip {
     uint32_t n_common;     /* those before the strip axis */
     uint32_t n_serial;     /* after it, of a serial group: bound by its loop */
     bool has_loop;         /* a serial group is among the members */
-    int64_t tile;          /* elements of the strip axis */
-    NstSym tile_index;     /* stands for the number of the tile in member nests */
-    NstBuf *local;         /* by module buffer: the strip that replaces a local of the group */
-    NstBuf *in_place;      /* by module buffer: the local whose strip it takes over; none = one of its own */
+    bool apart;        /* rows share no operand of a contraction in that group: one at a time, vectors run along them */
+    int64_t tile;      /* elements of the strip axis */
+    NstSym tile_index; /* stands for the number of the tile in member nests */
+    NstBuf *local;     /* by module buffer: the strip that replaces a local of the group */
+    NstBuf *in_place;  /* by module buffer: the local whose strip it takes over; none = one of its own */
     uint32_t *n_serial_of; /* by module buffer: indices that a serial group's local leaves out */
     uint32_t n_locals;
 } Strip;
@@ -174,6 +175,20 @@ static void find_in_place(Strip *s)
     }
 }
 
+/* True if a contraction reads an operand that is the same for all rows: their vector is worth a load of it. */
+static bool shares_operand(const Strip *s)
+{
+    const NstExprs *exprs = s->module->exprs;
+    for (uint32_t k = 0; k < s->group->items.n; k++) {
+        const NstNest *nest = s->group->items.at[k].nest;
+        NstContraction c;
+        if (!nst_nest_contraction(s->module, nest, &c)) continue;
+        NstSym row = nest->axis[s->n_common].var;
+        if (!nst_expr_uses_sym(exprs, c.a, row) || !nst_expr_uses_sym(exprs, c.b, row)) return true;
+    }
+    return false;
+}
+
 /* The strips of a serial group: its members and locals are looked at; what is by buffer is shared. */
 static Strip inside(const Strip *s, const NstGroup *serial)
 {
@@ -205,6 +220,10 @@ static int64_t elements_a_row(Strip *s)
 
 static void choose_tile_rows(Strip *s)
 {
+    if (s->apart) {
+        s->tile = 1;
+        return;
+    }
     int64_t lanes = nst_target_lanes(s->module->target, NST_F32), vectors = STRIP_VECTORS;
     while (vectors > 1 && vectors * lanes * elements_a_row(s) * 4 > s->module->target->l2_bytes / STRIP_SHARE)
         vectors /= 2;
@@ -243,7 +262,7 @@ static void visit_summing(void *arg, NstExpr e, const NstExprNode *node)
 /* True if the local is what a loop adds up, or a sum along another strip that it adds: both become a result row by row. */
 static bool lies_by_rows(const Strip *s, NstBuf local)
 {
-    if (!s->has_loop || !s->n_serial) return s->has_loop;
+    if (!s->has_loop || !s->n_serial || s->apart) return s->has_loop;
     for (uint32_t k = 0; k < s->group->items.n; k++) {
         const NstNest *nest = s->group->items.at[k].nest;
         Summing v = {s, nest, false};
@@ -489,6 +508,7 @@ NstStatus nst_write_strip(NstCtx *ctx, NstWriter *w, const NstGroup *group)
         if (!group->items.at[k].group) continue;
         Strip inner = inside(&s, group->items.at[k].group);
         s.has_loop = true;
+        s.apart = !shares_operand(&inner);
         find_in_place(&inner);
     }
     choose_tile_rows(&s);
