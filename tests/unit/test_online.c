@@ -154,12 +154,12 @@ static void check_level(NstTargetLevel level)
     NstTarget target = support_target(level), host;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
     int most = nst_target_parse(&ctx, nst_target_level_name(level), &host) == NST_OK ? 2 : 0;
-    check(&ctx, &target, 0, most, 9, NST_ONLINE_CHUNK, scale_and_mask, false);
-    check(&ctx, &target, 0, most, 8, NST_ONLINE_CHUNK + 1, scale_and_mask, true);
-    check(&ctx, &target, 0, most, 5, 2 * NST_ONLINE_CHUNK, soft_cap, true);
-    check(&ctx, &target, 0, most, 20, 2 * NST_ONLINE_CHUNK + 77, scale_and_mask, true);
-    check(&ctx, &target, 0, most, 1, 2 * NST_ONLINE_CHUNK + 3, scale_and_mask, false);
-    check(&ctx, &target, 0, most, 5, 33, scale_and_mask, true);
+    check(&ctx, &target, 0, most, 5, NST_ONLINE_CHUNK + 3, soft_cap, true);
+    if (most && level > NST_TARGET_BASELINE) { /* compiling takes most of the time */
+        check(&ctx, &target, 1, most, 9, NST_ONLINE_CHUNK, scale_and_mask, false);
+        check(&ctx, &target, 1, most, 20, 2 * NST_ONLINE_CHUNK + 77, scale_and_mask, true);
+        check(&ctx, &target, 1, most, 1, 2 * NST_ONLINE_CHUNK, scale_and_mask, false);
+    }
     nst_ctx_dispose(&ctx);
 }
 
@@ -183,7 +183,7 @@ Test(online, random_sizes, .timeout = 250)
     NstCtx ctx;
     NstTarget target;
     uint64_t x = 88172645463325252u;
-    for (int k = 0; k < 10; k++) {
+    for (int k = 0; k < 2; k++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
         cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
         cr_assert_eq(nst_target_parse(&ctx, "host", &target), NST_OK);
