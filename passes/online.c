@@ -95,13 +95,14 @@ static NstBuf add_local(Chunked *c, const char *name, bool inside, const NstAxis
 
 /* --- members of a chunk -------------------------------------------------------------------------------------------- */
 
-/* Keys of chunk `chunk`. */
-static NstDim keys_of(Chunked *c, NstDim chunk)
+/* Keys of chunk `chunk` for a nest over `extent` of them: all, which may be written in another way than in the sums. */
+static NstDim keys_of(Chunked *c, NstDim extent, NstDim chunk)
 {
     NstDim size = nst_dim_const(c->dims, NST_ONLINE_CHUNK);
-    if (nst_dim_known_multiple(c->dims, c->o->keys) % NST_ONLINE_CHUNK == 0) return size;
+    if (nst_dim_same(extent, c->o->keys) && nst_dim_known_multiple(c->dims, extent) % NST_ONLINE_CHUNK == 0)
+        return size;
     NstDim first = nst_dim_mul(c->dims, chunk, size);
-    return nst_dim_min(c->dims, size, nst_dim_sub(c->dims, c->o->keys, first));
+    return nst_dim_min(c->dims, size, nst_dim_sub(c->dims, extent, first));
 }
 
 /* Loads and stores of one nest, which moves into the chunks. */
@@ -152,7 +153,7 @@ static NstNest *in_chunk(Chunked *c, uint32_t k)
         if (whole->axis[a].var.i == c->o->key[k].i) key = &nest->axis[a];
     for (uint32_t r = 0; r < nest->n_reduce; r++)
         if (whole->reduce[r].var.i == c->o->key[k].i) key = &nest->reduce[r];
-    NstAxis part = nst_nest_axis(module, "key", keys_of(c, m.chunk));
+    NstAxis part = nst_nest_axis(module, "key", keys_of(c, key->extent, m.chunk));
     NstNestSubst subst;
     nst_subst_begin(&subst, module);
     nst_subst_set(&subst, key->var, nst_dim_add(c->dims, m.first, nst_dim_sym(c->dims, part.var)));

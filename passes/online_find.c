@@ -190,7 +190,7 @@ static bool give_roles(NstOnline *o)
             if (nest->axis[a].var.i == o->key[k].i) extent = nest->axis[a].extent;
         for (uint32_t r = 0; r < nest->n_reduce; r++)
             if (nest->reduce[r].var.i == o->key[k].i) extent = nest->reduce[r].extent, sum = true;
-        if (!extent.i || !nst_dim_same(extent, o->keys) || (sum && nest->n_reduce != 1)) return false;
+        if (!extent.i || (sum && (nest->n_reduce != 1 || !nst_dim_same(extent, o->keys)))) return false;
         o->role[k] = k == o->at_max ? NST_ONLINE_MAX : sum ? NST_ONLINE_SUM : NST_ONLINE_ALONG;
         if ((nst_online_axis_of(o, nest->out[0].buffer) >= 0) == sum) return false;
     }
