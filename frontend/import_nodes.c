@@ -178,7 +178,7 @@ static NstStatus import_call(NstImport *m, const Onnx__FunctionProto *f, const O
  * graphs in attributes may have some). */
 static NstStatus refuse_types(NstImport *m, const NstOpRow *row, const NstLower *c, const NstNodeShape *shape)
 {
-    if (m->ctx->status != NST_E_TYPE || strncmp(m->ctx->error, c->label, strlen(c->label)) == 0) return m->ctx->status;
+    if (m->ctx->status != NST_E_TYPE || c->refused) return m->ctx->status;
     for (uint32_t k = 0; k < c->attrs.list.n; k++)
         if (c->attrs.list.at[k].type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH) return m->ctx->status;
     NstText types;

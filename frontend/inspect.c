@@ -128,6 +128,11 @@ static void add_weight(Inspect *in, const Onnx__TensorProto *t)
     in->weight_bytes += (n * (uint64_t)nst_dtype_info(dtype)->bits + 7) / 8;
 }
 
+static void add_sparse_weight(Inspect *in, const Onnx__SparseTensorProto *t)
+{
+    if (t->values) add_weight(in, t->values);
+}
+
 static int64_t version_of(const Imports *imports, const char *domain)
 {
     for (size_t k = 0; k < imports->n; k++)
@@ -181,8 +186,7 @@ static void read_nodes(Inspect *in, const Imports *imports, Onnx__NodeProto *con
 static void read_subgraph(Inspect *in, const Imports *imports, const Onnx__GraphProto *g)
 {
     for (size_t k = 0; k < g->n_initializer; k++) add_weight(in, g->initializer[k]);
-    for (size_t k = 0; k < g->n_sparse_initializer; k++)
-        if (g->sparse_initializer[k]->values) add_weight(in, g->sparse_initializer[k]->values);
+    for (size_t k = 0; k < g->n_sparse_initializer; k++) add_sparse_weight(in, g->sparse_initializer[k]);
     read_nodes(in, imports, g->node, g->n_node);
 }
 
@@ -194,8 +198,10 @@ static void read_nodes(Inspect *in, const Imports *imports, Onnx__NodeProto *con
         for (size_t a = 0; a < node[k]->n_attribute; a++) {
             const Onnx__AttributeProto *attribute = node[k]->attribute[a];
             if (attribute->t) add_weight(in, attribute->t); /* of a Constant: some exporters write weights so */
-            if (attribute->sparse_tensor && attribute->sparse_tensor->values)
-                add_weight(in, attribute->sparse_tensor->values);
+            for (size_t t = 0; t < attribute->n_tensors; t++) add_weight(in, attribute->tensors[t]);
+            if (attribute->sparse_tensor) add_sparse_weight(in, attribute->sparse_tensor);
+            for (size_t t = 0; t < attribute->n_sparse_tensors; t++)
+                add_sparse_weight(in, attribute->sparse_tensors[t]);
             if (attribute->g) read_subgraph(in, imports, attribute->g);
             for (size_t g = 0; g < attribute->n_graphs; g++) read_subgraph(in, imports, attribute->graphs[g]);
         }

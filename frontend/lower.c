@@ -13,6 +13,7 @@ V fail(NstLower *c, NstStatus status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    c->refused |= !failed(c);
     return nst_build_fail(c->b, status, "%s: %s", c->label, text);
 }
 

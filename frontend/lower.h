@@ -27,6 +27,7 @@ struct NstLower {
     V *outs; /* n_outs entries, filled by the lowering */
     bool *wanted;
     int n_outs;
+    bool refused;             /* by the lowering itself (fail), not by a rule of the builder */
     struct NstImport *import; /* for graphs in attributes */
 };
 

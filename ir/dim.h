@@ -147,6 +147,9 @@ NstDim *nst_dims_scratch(NstDims *dims, uint32_t *n);
 void nst_dims_scratch_return(NstDims *dims);
 /* Splits dim = coef * sym + rest with sym in neither coef nor rest; false if it is not linear in sym. */
 bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim *rest);
+/* The constant that dim changes by from one value of sym to the next (the distance of neighbours along an axis); false if there is
+ * none. */
+bool nst_dim_stride(NstDims *dims, NstDim dim, NstSym sym, int64_t *stride);
 
 /* Value for given symbol values (value_of[sym.i], n entries).  Errors: NST_E_SHAPE on overflow or division by zero;
  * NST_E_INVALID if a symbol has no value (n too small); NST_E_LIMIT past a million steps or a nesting of 1000.

@@ -186,6 +186,12 @@ bool nst_dim_linear(NstDims *dims, NstDim dim, NstSym sym, NstDim *coef, NstDim 
     return true;
 }
 
+bool nst_dim_stride(NstDims *dims, NstDim dim, NstSym sym, int64_t *stride)
+{
+    NstDim coef, rest;
+    return nst_dim_linear(dims, dim, sym, &coef, &rest) && nst_dim_is_const(dims, coef, stride);
+}
+
 /* -- evaluation -- */
 
 /* Evaluation only reads the table, so that runs may share it: what shared nodes gave is kept on the stack. */

@@ -86,9 +86,8 @@ NstDim nst_layout_offset(NstDims *dims, const NstLayout *layout, const NstDim *i
 
 static bool steps_by_one(NstDims *dims, NstDim offset, NstSym axis)
 {
-    NstDim coef, rest;
     int64_t step;
-    return nst_dim_linear(dims, offset, axis, &coef, &rest) && nst_dim_is_const(dims, coef, &step) && step == 1;
+    return nst_dim_stride(dims, offset, axis, &step) && step == 1;
 }
 
 bool nst_layout_adjacent(NstDims *dims, const NstLayout *layout, const NstDim *index, NstSym axis, int64_t run)

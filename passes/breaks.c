@@ -50,12 +50,12 @@ static void look_in_dim(BreakVisit *v, NstDim dim)
     const NstDimNode *node = nst_dim_node(dims, dim);
     /* Where both sides are equal either serves: the place is put where the piece that is clamped to ends or begins. */
     if (node->op == NST_DIM_MIN || node->op == NST_DIM_MAX) {
-        NstDim difference = nst_dim_sub(dims, node->arg[0], node->arg[1]), coef, rest;
+        NstDim difference = nst_dim_sub(dims, node->arg[0], node->arg[1]);
         int64_t c;
         NstSym var = v->nest->axis[v->axis].var;
-        bool linear = nst_dim_linear(dims, difference, var, &coef, &rest) && nst_dim_is_const(dims, coef, &c) && c != 0;
         bool is_min = nst_dim_node(dims, dim)->op == NST_DIM_MIN;
-        if (linear) note(v, (c > 0) == is_min ? nst_dim_add_const(dims, difference, -1) : difference);
+        if (nst_dim_stride(dims, difference, var, &c) && c != 0)
+            note(v, (c > 0) == is_min ? nst_dim_add_const(dims, difference, -1) : difference);
     }
     node = nst_dim_node(dims, dim);
     for (uint32_t k = 0; k < node->n; k++) {

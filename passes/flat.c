@@ -124,12 +124,6 @@ void nst_touched(NstModule *module, const NstNest *nest, NstTouched *touched)
     }
 }
 
-bool nst_stride(NstDims *dims, NstDim address, NstSym axis, int64_t *stride)
-{
-    NstDim coef, rest;
-    return nst_dim_linear(dims, address, axis, &coef, &rest) && nst_dim_is_const(dims, coef, stride);
-}
-
 /* --- order and merging --------------------------------------------------------------------------------------- */
 
 /* Distance along an axis as a dim; none if the address is not linear in it. */

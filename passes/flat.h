@@ -38,9 +38,6 @@ typedef struct NstTouched {
 } NstTouched;
 void nst_touched(NstModule *module, const NstNest *nest, NstTouched *touched);
 
-/* The constant distance in elements of neighbours along an axis; false if there is none. */
-bool nst_stride(NstDims *dims, NstDim address, NstSym axis, int64_t *stride);
-
 /* Places along axis k where a condition or a clamp of the nest changes, in provable order, within 0..extent (not the ends).
  * At most `max`; what cannot be ordered or solved is left out. */
 uint32_t nst_breaks(NstWriter *w, const NstNest *nest, uint32_t n_common, uint32_t k, NstDim *at, uint32_t max);

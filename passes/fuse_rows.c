@@ -93,7 +93,7 @@ static void visit_side_by_side(void *arg, NstExpr e, const NstExprNode *node)
     bool moves = false;
     for (uint32_t k = 0; k < v->nest->n_reduce; k++)
         moves = moves || nst_dim_uses(v->f->dims, offset, v->nest->reduce[k].var);
-    v->found |= moves && nst_stride(v->f->dims, offset, v->axis, &stride) && stride == 1;
+    v->found |= moves && nst_dim_stride(v->f->dims, offset, v->axis, &stride) && stride == 1;
 }
 
 /* True if a reduction would have no axis of its own inside n common ones although what it reads lies side by side along the last
@@ -301,8 +301,7 @@ static uint32_t join(NstFuser *f, uint32_t from, uint32_t to, uint32_t n)
 
 static bool is_constant(const NstFuser *f, NstBuf buffer)
 {
-    NstBufferRole role = nst_module_get(f->module, buffer)->role;
-    return role == NST_ROLE_CONST || (buffer.i < f->n_constant && f->constant[buffer.i]);
+    return nst_module_buffer_is_constant(f->module, buffer) || (buffer.i < f->n_constant && f->constant[buffer.i]);
 }
 
 /* True if the group is made of constants alone, which pass "ahead" computes once: inside a row it would be computed anew each run, and

@@ -128,12 +128,12 @@ static bool loads_words(IntDot *d, const Operand *operand)
     const NstExprNode *node = nst_expr(d->exprs, operand->byte);
     if (node->op != NST_OP_LOAD || nst_dim_known_multiple(dims, d->k.extent) % WORD != 0) return false;
     const NstBuffer *buffer = &nst_module_get(d->module, (NstBuf){node->ref})->buffer;
-    NstDim offset = nst_layout_offset(dims, &buffer->layout, node->index), coef, rest;
+    NstDim offset = nst_layout_offset(dims, &buffer->layout, node->index);
     int64_t stride;
     /* The word read runs along the innermost physical axis: k must be that axis. */
     const NstLayoutPart *inner = &buffer->layout.parts[buffer->layout.n_parts - 1];
-    return nst_dim_linear(dims, offset, d->k.var, &coef, &rest) && nst_dim_is_const(dims, coef, &stride) &&
-           stride == 1 && nst_dim_uses(dims, node->index[inner->axis], d->k.var);
+    return nst_dim_stride(dims, offset, d->k.var, &stride) && stride == 1 &&
+           nst_dim_uses(dims, node->index[inner->axis], d->k.var);
 }
 
 static NstExpr loaded_word(IntDot *d, const Operand *operand, bool flip)

@@ -50,12 +50,9 @@ static bool is_constant(LayoutPass *p, NstExpr e)
 static int axis_of_output(LayoutPass *p, const NstNestOut *out, NstSym var)
 {
     for (uint32_t k = 0; k < out->n_index; k++) {
-        NstDim coef, rest;
         int64_t step;
         if (!nst_dim_uses(p->dims, out->index[k], var)) continue;
-        bool linear =
-            nst_dim_linear(p->dims, out->index[k], var, &coef, &rest) && nst_dim_is_const(p->dims, coef, &step);
-        return linear && step == 1 ? (int)k : -1;
+        return nst_dim_stride(p->dims, out->index[k], var, &step) && step == 1 ? (int)k : -1;
     }
     return -1;
 }

@@ -16,6 +16,15 @@ typedef struct NstJam {
     NstSym which;          /* in flat addresses of locals: which of the rows of an iteration */
 } NstJam;
 
+/* How the rows of a group are taken. */
+typedef struct NstRowPlan {
+    int64_t side_by_side;
+    int64_t total;   /* rows of an iteration */
+    int64_t columns; /* their last maps run in blocks of so many columns, row after row; 0: each whole */
+} NstRowPlan;
+/* The plan of a group of so many rows. */
+NstRowPlan nst_rows_plan(NstWriter *w, const NstGroup *group, NstDim rows);
+
 /* A map's value in pieces. */
 typedef struct NstStages {
     uint32_t n, at;                     /* pieces; the one being written */

@@ -88,7 +88,7 @@ static bool runs_alike(const Place *p, uint32_t n_common)
     while (d > n_common && !p->axis[d - 1].i) d--;
     if (d <= n_common) return false; /* one element a row */
     NstDim offset = nst_layout_offset(p->module->dims, &output->layout, p->index);
-    return nst_stride(p->module->dims, offset, p->axis[d - 1], &stride) && stride == 1;
+    return nst_dim_stride(p->module->dims, offset, p->axis[d - 1], &stride) && stride == 1;
 }
 
 /* True if member `last` replaces the local by an output that no other member touches. */

@@ -56,7 +56,7 @@ static bool distance(NstModule *module, const NstNest *nest, const NstTouched *t
         if (!moves) continue;
         *stride = 0;
         return !nst_dim_uses(module->dims, t->address.at[a], nest->reduce[k].var) ||
-               nst_stride(module->dims, t->address.at[a], nest->reduce[k].var, stride);
+               nst_dim_stride(module->dims, t->address.at[a], nest->reduce[k].var, stride);
     }
     return false;
 }
@@ -87,7 +87,7 @@ static bool is_adjacent(NstModule *module, const NstNest *nest)
     nst_touched(module, nest, &t);
     for (uint32_t k = 0; k < t.address.n; k++)
         if (nst_dim_uses(module->dims, t.address.at[k], last) &&
-            (!nst_stride(module->dims, t.address.at[k], last, &stride) || stride != 1))
+            (!nst_dim_stride(module->dims, t.address.at[k], last, &stride) || stride != 1))
             return false;
     return true;
 }

@@ -322,7 +322,7 @@ bool nst_rows_by_columns(NstModule *module, const NstNest *flat, uint32_t n_comm
     NstSym last = flat->axis[flat->n_axes - 1].var;
     for (uint32_t k = 0; k < flat->n_outs; k++) {
         int64_t stride;
-        if (!nst_stride(module->dims, flat->out[k].index[0], last, &stride) || stride != 1) return false;
+        if (!nst_dim_stride(module->dims, flat->out[k].index[0], last, &stride) || stride != 1) return false;
     }
     return true;
 }
@@ -336,7 +336,7 @@ bool nst_rows_by_lanes(NstModule *module, const NstNest *flat)
     for (uint32_t k = 0; k < t.address.n; k++) {
         int64_t stride;
         if (!nst_dim_uses(module->dims, t.address.at[k], last)) continue;
-        if (!nst_stride(module->dims, t.address.at[k], last, &stride) || stride != 1) return false;
+        if (!nst_dim_stride(module->dims, t.address.at[k], last, &stride) || stride != 1) return false;
     }
     return true;
 }

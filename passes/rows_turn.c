@@ -22,7 +22,7 @@ typedef struct LoadVisit {
 static bool is_stride(NstDims *dims, NstDim address, NstSym axis, int64_t wanted)
 {
     int64_t stride;
-    return nst_stride(dims, address, axis, &stride) && stride == wanted;
+    return nst_dim_stride(dims, address, axis, &stride) && stride == wanted;
 }
 
 static void visit_load(void *arg, NstExpr e, const NstExprNode *node)

@@ -51,12 +51,6 @@ typedef struct Strides {
     int64_t row, plane, tap[NST_MAX_RANK];
 } Strides;
 
-static bool stride_of(NstTiler *t, NstDim offset, NstSym sym, int64_t *stride)
-{
-    NstDim coef, rest;
-    return nst_dim_linear(t->dims, offset, sym, &coef, &rest) && nst_dim_is_const(t->dims, coef, stride);
-}
-
 /* Strides of the first load that depends on rows. */
 static void visit_place(void *arg, NstExpr e, const NstExprNode *node)
 {
@@ -67,10 +61,10 @@ static void visit_place(void *arg, NstExpr e, const NstExprNode *node)
     NstDim offset =
         nst_layout_offset(t->dims, &nst_module_get(t->w->module, (NstBuf){node->ref})->buffer.layout, node->index);
     if (!nst_dim_uses(t->dims, offset, nst_tiler_row_axis(t).var)) return;
-    s->known = stride_of(t, offset, nst_tiler_row_axis(t).var, &s->row);
-    if (t->s->plane_axis >= 0) s->known &= stride_of(t, offset, nst_tiler_plane_axis(t).var, &s->plane);
+    s->known = nst_dim_stride(t->dims, offset, nst_tiler_row_axis(t).var, &s->row);
+    if (t->s->plane_axis >= 0) s->known &= nst_dim_stride(t->dims, offset, nst_tiler_plane_axis(t).var, &s->plane);
     for (uint32_t k = s->depth; k < t->nest->n_reduce; k++)
-        s->known &= stride_of(t, offset, t->nest->reduce[k].var, &s->tap[k]);
+        s->known &= nst_dim_stride(t->dims, offset, t->nest->reduce[k].var, &s->tap[k]);
 }
 
 static int compare_places(const void *a, const void *b)

@@ -29,6 +29,15 @@ void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessi
     cr_assert_eq(nst_session_new(*model, options, session), NST_OK, "%s", nst_error_text());
 }
 
+NstNamedTensor support_engine_floats(const char *name, float *data, int rank, int64_t rows, int64_t columns)
+{
+    NstNamedTensor named = {.name = name, .tensor = {.dtype = NST_F32, .rank = rank, .data = data}};
+    named.tensor.shape[0] = rows;
+    named.tensor.shape[1] = columns;
+    named.tensor.bytes = (size_t)(rows * columns) * 4;
+    return named;
+}
+
 void support_engine_close(NstSession **session, NstModel **model, NstEngine **engine)
 {
     nst_session_free(*session);

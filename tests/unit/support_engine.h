@@ -3,6 +3,7 @@
 #ifndef NST_TESTS_UNIT_SUPPORT_ENGINE_H
 #define NST_TESTS_UNIT_SUPPORT_ENGINE_H
 
+#include "ir/base/status.h"
 #include "ir/base/str.h"
 #include "nestor/session.h"
 
@@ -26,6 +27,9 @@ void support_engine_end(NstCtx *ctx, NstEngine *engine);
 /* A model of these bytes and a session of it; asserts success (Criterion). */
 void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessionOptions *options, NstModel **model,
                          NstSession **session);
+
+/* A tensor of floats, of rank 1 (rows) or 2, in the caller's memory. */
+NstNamedTensor support_engine_floats(const char *name, float *data, int rank, int64_t rows, int64_t columns);
 
 /* Frees what there is of them and leaves NULL. */
 void support_engine_close(NstSession **session, NstModel **model, NstEngine **engine);

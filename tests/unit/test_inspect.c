@@ -69,30 +69,44 @@ Test(inspect, tells_ports_and_operators_of_subgraphs_too)
     nst_model_info_free(info);
 }
 
+/* Fields of AttributeProto, with as many tensors as are put there. */
+static const struct Holder {
+    unsigned field;
+    int64_t type;
+    bool sparse;
+    unsigned n;
+} holders[] = {{5, 4, false, 1}, {10, 9, false, 2}, {22, 11, true, 1}, {23, 12, true, 2}};
+
+/* A tensor or lists of them, sparse (whose values count) or not. */
 Test(inspect, counts_weights_that_nodes_hold)
 {
     static const float six[6] = {1, 2, 3, 4, 5, 6};
     const int64_t shape[] = {2, 3, INT64_MIN};
-    OnnxModel m = onnx_model(ctx.arena);
-    NstText attributes, attribute, tensor;
-    const NstModelInfo *info;
-    nst_text_init(&attributes, ctx.arena);
-    nst_text_init(&attribute, ctx.arena);
-    nst_text_init(&tensor, ctx.arena);
-    pb_int(&tensor, 1, 2);
-    pb_int(&tensor, 1, 3);
-    pb_int(&tensor, 2, 1);
-    pb_bytes(&tensor, 9, six, sizeof six);
-    pb_text(&attribute, 1, "value");
-    pb_message(&attribute, 5, &tensor);
-    pb_int(&attribute, 20, 4);
-    pb_message(&attributes, 5, &attribute);
-    onnx_output(&m, "y", 1, shape);
-    onnx_node(&m, "Constant", "c", "", "y", &attributes);
-    NstText bytes = onnx_bytes(&m);
-    cr_assert_eq(info_of(bytes.at, bytes.n, &info), NST_OK, "%s", nst_error_text());
-    cr_assert_eq(info->weight_bytes, sizeof six);
-    nst_model_info_free(info);
+    for (size_t k = 0; k < sizeof holders / sizeof *holders; k++) {
+        OnnxModel m = onnx_model(ctx.arena);
+        NstText attributes, attribute, tensor, sparse;
+        const NstModelInfo *info;
+        nst_text_init(&attributes, ctx.arena);
+        nst_text_init(&attribute, ctx.arena);
+        nst_text_init(&tensor, ctx.arena);
+        nst_text_init(&sparse, ctx.arena);
+        pb_int(&tensor, 1, 2);
+        pb_int(&tensor, 1, 3);
+        pb_int(&tensor, 2, 1);
+        pb_bytes(&tensor, 9, six, sizeof six);
+        pb_message(&sparse, 1, &tensor);
+        pb_text(&attribute, 1, "value");
+        for (unsigned t = 0; t < holders[k].n; t++)
+            pb_message(&attribute, holders[k].field, holders[k].sparse ? &sparse : &tensor);
+        pb_int(&attribute, 20, holders[k].type);
+        pb_message(&attributes, 5, &attribute);
+        onnx_output(&m, "y", 1, shape);
+        onnx_node(&m, "Constant", "c", "", "y", &attributes);
+        NstText bytes = onnx_bytes(&m);
+        cr_assert_eq(info_of(bytes.at, bytes.n, &info), NST_OK, "%s", nst_error_text());
+        cr_assert_eq(info->weight_bytes, holders[k].n * sizeof six, "field %u", holders[k].field);
+        nst_model_info_free(info);
+    }
 }
 
 Test(inspect, reads_graphs_in_text_form)

@@ -2,11 +2,11 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include "ir/base/os.h"
 #include "nestor/session.h"
 #include "runtime/compiler.h"
+#include "tests/unit/support_engine.h"
 #include "tests/unit/support_onnx.h"
 
 extern const NstCompilerTable nst_compiler_table;
@@ -60,15 +60,6 @@ static void open_session(const char *text, const NstSessionOptions *options)
     cr_assert_eq(nst_session_new(model, options, &session), NST_OK, "%s", nst_error_text());
 }
 
-static NstNamedTensor floats(const char *name, float *data, int rank, int64_t rows, int64_t columns)
-{
-    NstNamedTensor named = {.name = name, .tensor = {.dtype = NST_F32, .rank = rank, .data = data}};
-    named.tensor.shape[0] = rows;
-    named.tensor.shape[1] = columns;
-    named.tensor.bytes = (size_t)(rows * columns) * 4;
-    return named;
-}
-
 static void fill(float *data, size_t n, unsigned seed)
 {
     for (size_t k = 0; k < n; k++) {
@@ -91,7 +82,7 @@ Test(session, runs_what_it_compiled)
     open_session(softmax, NULL);
     float x[350], y[350];
     fill(x, 350, 1);
-    NstNamedTensor in = floats("x", x, 2, 7, 50), out[2] = {{.name = "sum"}, {.name = "y"}};
+    NstNamedTensor in = support_engine_floats("x", x, 2, 7, 50), out[2] = {{.name = "sum"}, {.name = "y"}};
     out[1].tensor.data = y;
     out[1].tensor.bytes = sizeof y;
     cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
@@ -134,15 +125,15 @@ Test(session, inputs_of_another_form_are_refused)
     for (int32_t interpret = 0; interpret < 2; interpret++) {
         NstSessionOptions options = {.interpret = interpret};
         float x[100];
-        NstNamedTensor in = floats("x", x, 2, 2, 50), out = {.name = "y"};
+        NstNamedTensor in = support_engine_floats("x", x, 2, 2, 50), out = {.name = "y"};
         open_session(softmax, &options);
         in.tensor.dtype = NST_I32;
         cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_TYPE);
         cr_assert_str_eq(nst_error_text(), "input 'x' is given as i32, allowed is f32[n, 50]");
-        in = floats("x", x, 1, 100, 1);
+        in = support_engine_floats("x", x, 1, 100, 1);
         cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_SHAPE);
         cr_assert_str_eq(nst_error_text(), "input 'x' is given with rank 1, allowed is f32[n, 50]");
-        in = floats("x", x, 2, -1, 50);
+        in = support_engine_floats("x", x, 2, -1, 50);
         cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_E_SHAPE);
         cr_assert_str_eq(nst_error_text(), "input 'x': axis 0 is given as -1");
         nst_session_free(session);
@@ -156,7 +147,7 @@ Test(session, wrong_calls_are_explained)
 {
     open_session(softmax, NULL);
     float x[100], y[100];
-    NstNamedTensor in[2] = {floats("x", x, 2, 2, 50), floats("x", x, 2, 2, 50)},
+    NstNamedTensor in[2] = {support_engine_floats("x", x, 2, 2, 50), support_engine_floats("x", x, 2, 2, 50)},
                    out[3] = {{.name = "y"}, {.name = "y"}};
     cr_assert_eq(nst_session_run(session, in, 0, out, 1, NULL), NST_E_INVALID);
     cr_assert_str_eq(nst_error_text(), "input 'x' is not given");
@@ -216,13 +207,13 @@ Test(session, sizes_read_from_views_come_before_their_users)
     NstNamedTensor in[2] = {
         {.name = "k", .tensor = {.dtype = NST_I64, .rank = 1, .shape = {1}, .data = &k, .bytes = 8}},
         {.name = "x", .tensor = {.dtype = NST_F32, .rank = 3, .shape = {2, 1, 3}, .data = x, .bytes = 24}}};
-    NstNamedTensor out = floats("y", y, 2, 4, 3);
+    NstNamedTensor out = support_engine_floats("y", y, 2, 4, 3);
     cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
     cr_assert(y[3] == 1 && y[6] == 4 && y[11] == 6);
     k = 1;
-    out = floats("y", y, 2, 4, 3);
+    out = support_engine_floats("y", y, 2, 4, 3);
     cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_E_INVALID); /* more than the caller has room for */
-    out = floats("y", y, 2, 6, 3);
+    out = support_engine_floats("y", y, 2, 6, 3);
     cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_E_ASSERT);
 }
 
@@ -233,12 +224,13 @@ Test(session, interpreter_and_threads_agree)
     static float a[M * K], b[K * N], y[M * N], z[M * N];
     fill(a, M * K, 1);
     fill(b, K * N, 2);
-    NstNamedTensor in[2] = {floats("b", b, 2, K, N), floats("a", a, 2, M, K)}, out = floats("y", y, 2, M, N);
+    NstNamedTensor in[2] = {support_engine_floats("b", b, 2, K, N), support_engine_floats("a", a, 2, M, K)},
+                   out = support_engine_floats("y", y, 2, M, N);
     cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
     NstSession *slow;
     NstSessionOptions options = {.interpret = 1};
     cr_assert_eq(nst_session_new(model, &options, &slow), NST_OK, "%s", nst_error_text());
-    out = floats("y", z, 2, M, N);
+    out = support_engine_floats("y", z, 2, M, N);
     cr_assert_eq(nst_session_run(slow, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
     cr_assert_eq(memcmp(y, z, sizeof y), 0);
     nst_session_free(slow);
@@ -251,9 +243,9 @@ Test(session, index_error_of_each_thread_is_a_status)
     static int64_t index[N];
     static float x[40], y[4 * N];
     NstNamedTensor in[2] = {
-        floats("x", x, 2, 10, 4),
+        support_engine_floats("x", x, 2, 10, 4),
         {.name = "i", .tensor = {.dtype = NST_I64, .rank = 1, .shape = {N}, .data = index, .bytes = sizeof index}}};
-    NstNamedTensor out = floats("y", y, 2, N, 4);
+    NstNamedTensor out = support_engine_floats("y", y, 2, N, 4);
     cr_assert_eq(nst_session_run(session, in, 2, &out, 1, NULL), NST_OK, "%s", nst_error_text());
     size_t places[] = {0, N / 2 - 1, N / 2, N - 1}; /* in the halves of both threads */
     for (int k = 0; k < 4; k++) {
@@ -284,8 +276,8 @@ Test(session, cancel_stops_a_long_run_within_50_ms)
     float *a = calloc((size_t)SIZE * SIZE, 4), *b = calloc((size_t)SIZE * SIZE, 4),
           *y = malloc((size_t)SIZE * SIZE * 4);
     memset(y, 0, (size_t)SIZE * SIZE * 4); /* page faults are not what is measured */
-    NstNamedTensor in[2] = {floats("a", a, 2, SIZE, SIZE), floats("b", b, 2, SIZE, SIZE)},
-                   out = floats("y", y, 2, SIZE, SIZE);
+    NstNamedTensor in[2] = {support_engine_floats("a", a, 2, SIZE, SIZE), support_engine_floats("b", b, 2, SIZE, SIZE)},
+                   out = support_engine_floats("y", y, 2, SIZE, SIZE);
     NstRunOptions options = {.cancel = &cancel_flag};
     int64_t when = 0, best = INT64_MAX;
     for (int round = 0; round < 3; round++) { /* the machine may be busy: the best of three */
@@ -310,11 +302,13 @@ static void *run_often(void *arg)
     static const int64_t sizes[] = {1, 7, 300, 64};
     float *x = malloc(300 * 50 * 4), *y = malloc(300 * 50 * 4), *first = malloc(300 * 50 * 4);
     fill(x, 300 * 50, 5);
-    NstNamedTensor all = floats("x", x, 2, 300, 50), whole = floats("y", first, 2, 300, 50);
+    NstNamedTensor all = support_engine_floats("x", x, 2, 300, 50),
+                   whole = support_engine_floats("y", first, 2, 300, 50);
     wrong += nst_session_run(arg, &all, 1, &whole, 1, NULL) != NST_OK;
     for (int round = 0; round < 100; round++) {
         int64_t rows = sizes[round % 4];
-        NstNamedTensor in = floats("x", x, 2, rows, 50), out = floats("y", y, 2, rows, 50);
+        NstNamedTensor in = support_engine_floats("x", x, 2, rows, 50),
+                       out = support_engine_floats("y", y, 2, rows, 50);
         wrong += nst_session_run(arg, &in, 1, &out, 1, NULL) != NST_OK;
         wrong += memcmp(y, first, (size_t)rows * 50 * 4) != 0; /* a row does not depend on its batch */
     }
@@ -343,12 +337,12 @@ Test(session, declared_shapes_have_a_plan_and_others_run_too)
     open_session(softmax, &options);
     float x[250], y[250], z[250];
     fill(x, 250, 9);
-    NstNamedTensor in = floats("x", x, 2, 3, 50), out = floats("y", y, 2, 3, 50);
+    NstNamedTensor in = support_engine_floats("x", x, 2, 3, 50), out = support_engine_floats("y", y, 2, 3, 50);
     cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
     NstSessionFacts facts;
     nst_session_facts(session, &facts);
     cr_assert_eq(facts.compiled, 1);
-    in = floats("x", x, 2, 5, 50), out = floats("y", z, 2, 5, 50);
+    in = support_engine_floats("x", x, 2, 5, 50), out = support_engine_floats("y", z, 2, 5, 50);
     cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
     nst_session_facts(session, &facts);
     cr_assert_eq(facts.compiled, 2);
@@ -360,165 +354,22 @@ Test(session, an_output_may_lie_over_inputs_not_over_another_output)
     float x[150], y[150], sum[3], both[153];
     fill(x, 150, 5);
     open_session(softmax, NULL);
-    NstNamedTensor in = floats("x", x, 2, 3, 50), out[2] = {floats("y", y, 2, 3, 50), floats("sum", sum, 2, 3, 1)};
+    NstNamedTensor in = support_engine_floats("x", x, 2, 3, 50),
+                   out[2] = {support_engine_floats("y", y, 2, 3, 50), support_engine_floats("sum", sum, 2, 3, 1)};
     cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
     for (int shift = 0; shift <= 3; shift += 3) { /* over it, and over most of it */
         memcpy(both + shift, x, sizeof x);
-        in = floats("x", both + shift, 2, 3, 50);
-        out[0] = floats("y", both, 2, 3, 50);
+        in = support_engine_floats("x", both + shift, 2, 3, 50);
+        out[0] = support_engine_floats("y", both, 2, 3, 50);
         cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
         cr_assert_eq(memcmp(both, y, sizeof y), 0, "shift %d", shift);
     }
-    in = floats("x", x, 2, 3, 50);
-    out[1] = floats("sum", both + 149, 2, 3, 1);
+    in = support_engine_floats("x", x, 2, 3, 50);
+    out[1] = support_engine_floats("sum", both + 149, 2, 3, 1);
     cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_E_INVALID);
     cr_assert(strstr(nst_error_text(), "overlap") && strstr(nst_error_text(), "'sum'"), "%s", nst_error_text());
-    out[1] = floats("sum", both + 150, 2, 3, 1);
+    out[1] = support_engine_floats("sum", both + 150, 2, 3, 1);
     cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
-}
-
-/* --- progress ------------------------------------------------------------------------------------------------- */
-
-typedef struct Heard {
-    _Atomic int calls, inside; /* inside: calls that run now */
-    uint32_t done, total;      /* of the last call */
-    bool fell, overlapped, named;
-} Heard;
-
-static void hear(void *arg, const char *name, uint32_t done, uint32_t total)
-{
-    Heard *heard = arg;
-    heard->overlapped |= heard->inside++ != 0;
-    heard->fell |= done < heard->done || total < heard->total || done > total;
-    heard->named = strcmp(name, "test") == 0;
-    heard->done = done;
-    heard->total = total;
-    heard->calls++;
-    heard->inside--;
-}
-
-/* Products of different widths, each a kernel of its own. */
-static const char several[] = "graph several(x: f32[n, 8]) {\n"
-                              "  %w1 = const f32[8, 16] seed 1\n"
-                              "  %w2 = const f32[16, 24] seed 2\n"
-                              "  %w3 = const f32[24, 40] seed 3\n"
-                              "  %w4 = const f32[40, 8] seed 4\n"
-                              "  %a = contract \"ik,kj->ij\" %x, %w1 : f32[n, 16]\n"
-                              "  %b = contract \"ik,kj->ij\" %a, %w2 : f32[n, 24]\n"
-                              "  %d = contract \"ik,kj->ij\" %b, %w3 : f32[n, 40]\n"
-                              "  %y = contract \"ik,kj->ij\" %d, %w4 : f32[n, 8]\n"
-                              "  return y = %y\n"
-                              "}\n";
-
-Test(session, progress_counts_kernels_one_call_at_a_time_and_not_from_a_cache)
-{
-    Heard heard = {0};
-    NstEngineOptions options = {.threads = 2, .cache = "", .progress = hear, .progress_arg = &heard};
-    NstSessionFacts facts;
-    nst_engine_free(engine);
-    cr_assert_eq(nst_engine_new(&options, &engine), NST_OK);
-    open_session(several, NULL);
-    nst_session_facts(session, &facts);
-    cr_assert_geq(heard.calls, 4); /* the beginning, what is known, and each kernel that is not shared */
-    cr_assert(!heard.fell && !heard.overlapped && heard.named && heard.inside == 0);
-    cr_assert_eq(heard.done, heard.total);
-    cr_assert(heard.total >= 3 && heard.total <= facts.kernels, "%u of %u", heard.total, facts.kernels);
-    int cold = heard.calls;
-    nst_session_free(session);
-    cr_assert_eq(nst_session_new(model, NULL, &session), NST_OK);
-    cr_assert_eq(heard.calls, cold, "the plan came from the memory of the cache");
-    char *text;
-    heard = (Heard){0};
-    cr_assert_eq(nst_model_dump(model, NULL, NST_DUMP_PLAN, NULL, &text), NST_OK);
-    nst_text_free(text);
-    cr_assert(heard.calls >= 2 && heard.done == heard.total && heard.total >= 3);
-}
-
-/* --- profiles ------------------------------------------------------------------------------------------------- */
-
-static uint64_t profiled_operations(const NstProfile *profile)
-{
-    uint64_t sum = 0;
-    NstProfileStep step;
-    for (uint32_t k = 0; k < nst_profile_step_count(profile); k++) {
-        cr_assert_eq(nst_profile_step(profile, k, &step), NST_OK);
-        sum += step.operations;
-    }
-    return sum;
-}
-
-Test(session, profile_counts_the_operations_of_products_at_the_sizes_of_each_run)
-{
-    static float x[4 * 8];
-    uint64_t expected = 0;
-    NstProfile *profile;
-    open_session(several, NULL);
-    cr_assert_eq(nst_profile_new(session, &profile), NST_OK);
-    NstRunOptions options = {.profile = profile};
-    for (int64_t n = 1; n <= 4; n += 3) {
-        NstNamedTensor in = floats("x", x, 2, n, 8), out = {0};
-        cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, &options), NST_OK, "%s", nst_error_text());
-        nst_tensor_release(&out.tensor);
-        expected += 2 * (uint64_t)n * (8 * 16 + 16 * 24 + 24 * 40 + 40 * 8);
-        cr_assert_eq(profiled_operations(profile), expected);
-    }
-    nst_profile_free(profile);
-}
-
-static uint64_t operations_of(const char *text, NstNamedTensor *in, uint32_t n)
-{
-    NstProfile *profile;
-    NstNamedTensor out = {0};
-    open_session(text, NULL);
-    cr_assert_eq(nst_profile_new(session, &profile), NST_OK);
-    NstRunOptions options = {.profile = profile};
-    cr_assert_eq(nst_session_run(session, in, n, &out, 1, &options), NST_OK, "%s", nst_error_text());
-    uint64_t operations = profiled_operations(profile);
-    nst_tensor_release(&out.tensor);
-    nst_profile_free(profile);
-    nst_session_free(session);
-    nst_model_free(model);
-    session = NULL;
-    model = NULL;
-    return operations;
-}
-
-Test(session, profile_counts_no_sums_and_products_of_bytes_like_others)
-{
-    static float x[3 * 50];
-    static uint8_t a[4 * 16];
-    NstNamedTensor floats_in = floats("x", x, 2, 3, 50);
-    NstNamedTensor bytes_in = {.name = "a",
-                               .tensor = {.dtype = NST_U8, .rank = 2, .shape = {4, 16}, .data = a, .bytes = sizeof a}};
-    cr_expect_eq(operations_of(softmax, &floats_in, 1), 0);
-    cr_expect_eq(operations_of("graph g(a: u8[4, 16]) {\n"
-                               "  %b = const i8[16, 16] seed 1\n"
-                               "  %c = contract \"ik,kj->ij\" pre 0 \"convert<i32>(a)\" pre 1 \"convert<i32>(a)\" acc "
-                               "i32 %a, %b : i32[4, 16]\n"
-                               "  return c = %c\n"
-                               "}\n",
-                               &bytes_in, 1),
-                 2 * 4 * 16 * 16);
-}
-
-Test(session, profile_times_each_step)
-{
-    open_session(product, NULL);
-    float a[64] = {0}, y[64];
-    NstProfile *profile;
-    cr_assert_eq(nst_profile_new(session, &profile), NST_OK);
-    NstRunOptions options = {.profile = profile};
-    NstNamedTensor in[2] = {floats("a", a, 2, 8, 8), floats("b", a, 2, 8, 8)}, out = floats("y", y, 2, 8, 8);
-    for (int k = 0; k < 3; k++) cr_assert_eq(nst_session_run(session, in, 2, &out, 1, &options), NST_OK);
-    cr_assert_eq(nst_profile_runs(profile), 3);
-    NstProfileStep step;
-    for (uint32_t k = 0; k < nst_profile_step_count(profile); k++) {
-        cr_assert_eq(nst_profile_step(profile, k, &step), NST_OK);
-        cr_assert_not_null(step.name);
-        cr_assert_gt(step.ns, 0);
-    }
-    cr_assert_eq(nst_profile_step(profile, nst_profile_step_count(profile), &step), NST_E_NOT_FOUND);
-    nst_profile_free(profile);
 }
 
 /* One whole life: engine, model, session, run; the first failure ends it. */
@@ -527,7 +378,7 @@ static NstStatus live(float *x, float *y)
     NstEngine *own = NULL;
     NstModel *read = NULL;
     NstSession *ready = NULL;
-    NstNamedTensor in = floats("x", x, 2, 2, 50), out = floats("y", y, 2, 2, 50);
+    NstNamedTensor in = support_engine_floats("x", x, 2, 2, 50), out = support_engine_floats("y", y, 2, 2, 50);
     NstEngineOptions options = {.threads = 2, .cache = folder};
     NstStatus status = nst_engine_new(&options, &own);
     if (status == NST_OK) status = nst_model_open_memory(own, "test", softmax, strlen(softmax), &read);
@@ -569,7 +420,7 @@ Test(session, a_second_session_finds_what_the_first_compiled)
     NstSession *second;
     NstSessionOptions options = {.fail_on_compile = 1};
     cr_assert_eq(nst_session_new(model, &options, &second), NST_OK, "%s", nst_error_text());
-    NstNamedTensor in = floats("x", x, 2, 2, 50), out = floats("y", y, 2, 2, 50);
+    NstNamedTensor in = support_engine_floats("x", x, 2, 2, 50), out = support_engine_floats("y", y, 2, 2, 50);
     cr_assert_eq(nst_session_run(second, &in, 1, &out, 1, NULL), NST_OK);
     check_rows(y, 2);
     NstSessionFacts facts;
@@ -621,12 +472,13 @@ Test(session, plans_for_a_value_that_decides_the_structure)
     cr_assert(strstr(nst_error_text(), "axes"), "%s", nst_error_text());
     float x[6] = {1, 2, 3, 4, 5, 6}, y[2];
     int64_t axis = 1, other = 0;
-    NstNamedTensor in[2] = {floats("x", x, 2, 2, 3), {.name = "axes", .tensor = {.dtype = NST_I64, .rank = 1}}};
+    NstNamedTensor in[2] = {support_engine_floats("x", x, 2, 2, 3),
+                            {.name = "axes", .tensor = {.dtype = NST_I64, .rank = 1}}};
     in[1].tensor.shape[0] = 1;
     in[1].tensor.bytes = sizeof axis;
     for (int mode = 0; mode < 3; mode++) {
         in[1].tensor.data = &axis;
-        NstNamedTensor value[2] = {in[0], in[1]}, result = floats("y", y, 2, 2, 1);
+        NstNamedTensor value[2] = {in[0], in[1]}, result = support_engine_floats("y", y, 2, 2, 1);
         value[0].name = value[1].name = NULL;
         NstSessionOptions options = {.values = mode ? value : &in[1], .n_values = mode ? 2 : 1, .interpret = mode == 2};
         cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
@@ -762,7 +614,8 @@ Test(session, declared_sizes_do_not_change_the_order_of_sums)
         for (int exact = 0; exact < 2; exact++) {
             NstSessionOptions options = {.shapes = exact ? &shape : NULL, .n_shapes = exact ? 1 : 0};
             cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
-            NstNamedTensor in = floats("x", x, 2, ROWS, sizes[k]), out = floats("y", y[exact], 1, ROWS, 1);
+            NstNamedTensor in = support_engine_floats("x", x, 2, ROWS, sizes[k]),
+                           out = support_engine_floats("y", y[exact], 1, ROWS, 1);
             cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
             nst_session_free(session);
             session = NULL;
