@@ -130,6 +130,7 @@ typedef struct NstModuleConst {
 typedef struct NstModuleRead {
     NstSym sym;
     NstBuf buffer;
+    NstOrigin origin; /* of what made it a size, for messages */
 } NstModuleRead;
 
 /* Two sizes the graph requires to be equal.  Facts of the dims say that they are, so no nest can check it. */

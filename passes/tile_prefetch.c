@@ -106,6 +106,7 @@ static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     NstDim turn = nst_dim_mod(t->dims, step, nst_tiler_const(t, LINE_BYTES / nst_dtype_info(load->type)->bytes));
     nst_writer_bind(t->w, nst_tiler_row_axis(t).var,
                     nst_dim_add(t->dims, nst_dim_add_const(t->dims, tile->row, tile->rows), turn));
+    nst_writer_bind(t->w, nst_tiler_col_axis(t).var, tile->col); /* of products that share it */
     prefetch_at(t, block, load, load->index, 1);
 }
 

@@ -386,7 +386,7 @@ static void store_symbols(NstLowering *lower, const NstNode *node)
             nst_lower_copy(lower, value, buffer, NULL, node->origin);
             lower->buffer_of[value.i] = buffer;
         }
-        NstModuleRead read = {lower->graph->sym_defs.at[k].sym, lower->buffer_of[value.i]};
+        NstModuleRead read = {lower->graph->sym_defs.at[k].sym, lower->buffer_of[value.i], node->origin};
         if (read.buffer.i) nst_vec_push(lower->arena, &lower->module->reads, read);
     }
 }

@@ -291,6 +291,7 @@ static NstStatus add_reads(Planner *p, uint32_t after)
                             .buffer = buffer,
                             .n_sizes = 1,
                             .size = nst_copy(c->arena, &size, sizeof size)};
+        if (read->origin.i) step.text = nst_origin_text(c->graph->origins, read->origin);
         nst_vec_push(c->arena, &p->plan->steps, step);
         set_late(p, read->sym, false);
     }

@@ -100,7 +100,7 @@ static NstStatus read_symbol(NstRunState *state, const NstExecRun *run, const Ns
     if (step->a.i != 0) NST_TRY(nst_run_state_size(state, step->a, info->name, &lo));
     if (step->b.i != 0) NST_TRY(nst_run_state_size(state, step->b, info->name, &hi));
     NST_CHECK(&state->ctx, value >= lo && value <= hi, NST_E_SHAPE, "size %s is %lld, allowed are %lld to %lld%s%s",
-              info->name, (long long)value, (long long)lo, (long long)hi, step->text ? ": " : "",
+              info->name, (long long)value, (long long)lo, (long long)hi, step->text ? "; at " : "",
               step->text ? step->text : "");
     return nst_run_state_learn(state, run, sym, value);
 }

@@ -94,6 +94,11 @@ static const OpenCase cases[] = {
     {"graph g(x: f32[n, p, m], w: f32[p, m]) {\n  symbols n, p, m\n  %s = reduce \"a + b\" axes [1, 2] keep %x\n"
      "  %v = reshape %w : f32[1, p, m]\n  %y = map \"(a - b / 40) * c\" %x, %s, %v\n  return y = %y\n}\n",
      {{"x", 3, {40, 33, 4}}, {"w", 2, {33, 4}}}},
+    /* a product whose columns are an axis of its rows too, which are prefetched */
+    {"graph g(x: f32[b, h, n, 17]) {\n  symbols b, h, n\n  %w = const f32[3, 2, 17, 1] seed 1\n"
+     "  %m = reduce \"max(a, b)\" axes [2] keep %x\n  %z = map \"a - b\" %x, %m\n"
+     "  %y = contract \"cdik,cdkj->cdij\" %z, %w : f32[b, h, n, 1]\n  return y = %y\n}\n",
+     {{"x", 4, {3, 2, 20, 17}}}},
 };
 
 Test(open_sizes, give_the_bits_of_declared_ones)
