@@ -1,4 +1,4 @@
-/* test_online.c: rows of many keys in chunks of them: the scheduled and compiled form gives the bits of the plain loops for any number of
+/* check_online.c: rows of many keys in chunks of them: the scheduled and compiled form gives the bits of the plain loops for any number of
  * threads, queries and ways to know the sizes, one chunk those of the plain form, and several what the graph says but for roundings; rows
  * that are masked, in part or whole, and what keeps rows whole. */
 #include <criterion/criterion.h>
