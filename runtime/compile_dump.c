@@ -99,7 +99,8 @@ NstStatus nst_compile_dump(NstCompile *c, NstDumpStage stage, const char *kernel
         NST_TRY(dump_list(c, stage, &c->prepack, kernel, 0, text, &found));
         NST_TRY(dump_list(c, stage, &c->run, kernel, c->prepack.n, text, &found));
     }
-    NST_CHECK(c->ctx, found, NST_E_NOT_FOUND, "there is no kernel '%s' at this stage", kernel);
+    NST_CHECK(c->ctx, found, NST_E_NOT_FOUND,
+              "there is no kernel '%s' at this stage; the stage 'plan' lists names and numbers", kernel);
     return NST_OK;
 }
 

@@ -66,7 +66,8 @@ static const char help[] =
     "status N of the library (docs/TOOL.md)\n";
 
 enum {
-    OPT_INPUT = 256,
+    OPT_FIRST = 256,
+    OPT_INPUT = OPT_FIRST,
     OPT_SHAPE,
     OPT_DIM,
     OPT_OVERRIDE,
@@ -95,7 +96,8 @@ enum {
     OPT_QUIET,
     OPT_VERBOSE,
     OPT_HELP,
-    OPT_VERSION
+    OPT_VERSION,
+    OPT_END
 };
 
 static const struct option long_options[] = {{"input", required_argument, NULL, OPT_INPUT},
@@ -296,6 +298,44 @@ static int take_option(ToolOptions *o, int option, char *value)
     }
 }
 
+/* Options of some commands; all others belong to every one. */
+static const struct {
+    int option;
+    const char *commands; /* between spaces */
+} own_options[] = {{OPT_INPUT, " run bench "},
+                   {OPT_SHAPE, " run bench dump-ir "},
+                   {OPT_DIM, " run bench dump-ir "},
+                   {OPT_OVERRIDE, " run bench dump-ir "},
+                   {OPT_OUTPUT_DIR, " run "},
+                   {OPT_INTERPRET, " run bench test "},
+                   {OPT_REPEAT, " bench "},
+                   {OPT_WARMUP, " bench "},
+                   {OPT_RTOL, " test "},
+                   {OPT_STAGE, " dump-ir "},
+                   {OPT_KERNEL, " dump-ir "},
+                   {OPT_PASSES, " opt "},
+                   {OPT_TSV, " ops "},
+                   {OPT_REMOVE, " cache "}};
+
+static const char *option_name(int option)
+{
+    const struct option *at = long_options;
+    while (at->val != option) at++;
+    return at->name;
+}
+
+/* 0, or an exit status where an option was given that another command has. */
+static int check_options(const bool *given, const char *command)
+{
+    char word[64];
+    snprintf(word, sizeof word, " %s ", command);
+    for (size_t k = 0; k < sizeof own_options / sizeof *own_options; k++)
+        if (given[own_options[k].option - OPT_FIRST] && !strstr(own_options[k].commands, word))
+            return tool_usage("'%s' has no option --%s, which belongs to%s(nestor --help)", command,
+                              option_name(own_options[k].option), own_options[k].commands);
+    return 0;
+}
+
 int main(int n_words, char **words)
 {
     static const struct {
@@ -306,6 +346,7 @@ int main(int n_words, char **words)
                     {"dump-ir", tool_dump, 1, 1}, {"opt", tool_opt, 1, 1},     {"cache", tool_cache, 1, 1},
                     {"test", tool_test, 1, -1},   {"ops", tool_ops, 0, 0}};
     static ToolOptions options = {.repeat = 100, .warmup = 10, .rtol = COMPARE_RTOL};
+    bool given[OPT_END - OPT_FIRST] = {false};
     opterr = 0;
     for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
         if (option == OPT_HELP || option == 'h') {
@@ -321,6 +362,7 @@ int main(int n_words, char **words)
                               words[optind - 1]);
         int status = take_option(&options, option, optarg);
         if (status != 0) return status;
+        given[option - OPT_FIRST] = true;
     }
     if (optind >= n_words) return tool_usage("no command is given; 'nestor --help' lists them");
     const char *name = words[optind++];
@@ -334,7 +376,8 @@ int main(int n_words, char **words)
     options.file = options.word = optind < n_words ? words[optind] : NULL;
     for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
         if (strcmp(commands[k].name, name) != 0) continue;
-        int n = (int)options.n_files, most = commands[k].most;
+        int n = (int)options.n_files, most = commands[k].most, misplaced = check_options(given, name);
+        if (misplaced) return misplaced;
         if (n < commands[k].fewest) return tool_usage("'%s' needs one more word; see 'nestor --help'", name);
         if (most >= 0 && n > most) return tool_usage("'%s' is one word too many", options.files[most]);
         /* Cases are judged by what they give: what is odd about their models is no news. */

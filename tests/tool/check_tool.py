@@ -305,6 +305,8 @@ class Tool(unittest.TestCase):
         self.fails(USAGE, "one word too many", "run", "x", "y")
         self.fails(USAGE, "needs one more word", "run")
         self.fails(USAGE, "option '--walk' is unknown", "run", "x", "--walk")
+        self.fails(USAGE, "'run' has no option --repeat, which belongs to bench", "run", "x", "--repeat", "5")
+        self.fails(USAGE, "'inspect' has no option --input, which belongs to run bench", "inspect", "x", "--input", "a=random")
         self.fails(USAGE, "--threads '0'", "run", "x", "--threads", "0")
         for size in ("x", "-1", "", "9" * 20):
             self.fails(USAGE, f"--dim 'n={size}', allowed are 0 and above", "run", self.softmax, "--dim", f"n={size}")
