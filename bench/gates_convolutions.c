@@ -118,15 +118,26 @@ static double operations(const Convolution *v)
 
 /* --- what a trial says --------------------------------------------------------------------------------------- */
 
-/* GOP/s, or the share of the copy bandwidth. */
+static double copy_ns(const Convolution *v)
+{
+    const NstBench *bench = &v->trial->bench;
+    double best = bench->times[0].best;
+    for (int k = 1; k <= NST_COPY_CASES; k++) best = fmin(best, bench->times[k].best);
+    return best;
+}
+
+static double fma_ns(const Convolution *v)
+{
+    return operations(v) / v->g->peak_rate[v->g->peak];
+}
+
+/* GOP/s.  Of a row of the copy bandwidth: the time of the quickest copy, or that of the FMAs at their peak where that is longer
+ * (nine of them an element, with vectors of 256 bits on a CPU whose last-level cache holds all), over the convolution's. */
 static double measured(const void *arg)
 {
     const Convolution *v = arg;
     const NstBench *bench = &v->trial->bench;
-    double copy = bench->times[0].best;
-    if (!v->copy) return nst_bench_rate(bench, 0);
-    for (int k = 1; k < bench->n_cases; k++) copy = fmin(copy, bench->times[k].best);
-    return copy / bench->times[0].best;
+    return v->copy ? fmax(copy_ns(v), fma_ns(v)) / bench->times[0].best : nst_bench_rate(bench, 0);
 }
 
 static NstGateRow row_of(const Convolution *v, double required)
@@ -147,7 +158,11 @@ static double milliseconds(const Convolution *v)
 
 static const char *facts(NstCtx *ctx, const Convolution *v)
 {
-    return nst_format(ctx->arena, "%.3f ms, %s", milliseconds(v), nst_gate_program_facts(ctx, v->program));
+    const char *program = nst_gate_program_facts(ctx, v->program);
+    double ns = v->trial->bench.times[0].best;
+    if (!v->copy) return nst_format(ctx->arena, "%.3f ms, %s", milliseconds(v), program);
+    return nst_format(ctx->arena, "%.3f ms, %.1f %% of the copy, %.1f %% of the FMA peak, %s", milliseconds(v),
+                      100 * copy_ns(v) / ns, 100 * fma_ns(v) / ns, program);
 }
 
 static NstGateTrial *behind(void *arg)
@@ -174,7 +189,7 @@ static NstStatus begin(NstCtx *ctx, Convolution *v)
         v->bytes.to = nst_gates_floats(ctx->arena, v->bytes.bytes / 4, 2);
         n += nst_copy_cases(&v->bytes, cases + n);
     }
-    return nst_gate_trial_new(ctx, v->g, cases, n, v->copy ? NST_PEAK_COUNT : v->g->peak, &v->trial);
+    return nst_gate_trial_new(ctx, v->g, cases, n, v->g->peak, &v->trial);
 }
 
 static NstStatus measure(NstCtx *ctx, void *arg)
@@ -226,7 +241,7 @@ static NstStatus measure_near(NstCtx *ctx, void *arg)
     NST_TRY(nst_gates_insist_near(ctx, &near));
     for (int k = 0; k < NST_GATES_NEAR; k++)
         fprintf(stderr, "    %s: %.4g %s, %s\n", shape_of(ctx, &shapes[k]),
-                row->copy ? 100 * measured(&shapes[k]) : measured(&shapes[k]), row->copy ? "% of the copy" : "GOP/s",
+                row->copy ? 100 * measured(&shapes[k]) : measured(&shapes[k]), row->copy ? "% of the limit" : "GOP/s",
                 facts(ctx, &shapes[k]));
     near.row.note =
         nst_format(ctx->arena, "worst %s; seed %llu", shape_of(ctx, &shapes[near.worst]), (unsigned long long)g->seed);
