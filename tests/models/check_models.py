@@ -112,6 +112,8 @@ def judge(path, inputs):
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.TENSOR:
                 widen(attribute.t)
+            if node.op_type == "Cast" and attribute.name == "to":
+                attribute.i = DOUBLE.get(attribute.i, attribute.i)
     for value in [*model.graph.input, *model.graph.output, *model.graph.value_info]:
         kind = value.type.tensor_type
         kind.elem_type = DOUBLE.get(kind.elem_type, kind.elem_type)
