@@ -120,10 +120,7 @@ static double operations(const Convolution *v)
 
 static double copy_ns(const Convolution *v)
 {
-    const NstBench *bench = &v->trial->bench;
-    double best = bench->times[0].best;
-    for (int k = 1; k <= NST_COPY_CASES; k++) best = fmin(best, bench->times[k].best);
-    return best;
+    return nst_bench_least(&v->trial->bench, 0, 1 + NST_COPY_CASES);
 }
 
 static double fma_ns(const Convolution *v)

@@ -74,9 +74,7 @@ static NstStatus make_exp(NstCtx *ctx, NstGates *g, NstGateProgram **p)
 
 static double copy_ns(const Chain *c)
 {
-    double best = INFINITY;
-    for (int k = 1; k <= c->n_copies; k++) best = fmin(best, c->trial->bench.times[k].best);
-    return best;
+    return nst_bench_least(&c->trial->bench, 1, c->n_copies);
 }
 
 static NstGateRow copy_row(const Chain *c)

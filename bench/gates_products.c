@@ -76,9 +76,7 @@ static NstStatus check_result(NstCtx *ctx, const Product *p)
 
 static double read_ns(const Product *p)
 {
-    double best = p->trial->bench.times[0].best;
-    for (int k = 1; k <= NST_READ_CASES; k++) best = fmin(best, p->trial->bench.times[k].best);
-    return best;
+    return nst_bench_least(&p->trial->bench, 0, 1 + NST_READ_CASES);
 }
 
 static double fma_ns(const Product *p)

@@ -2,6 +2,7 @@
 #include "bench/timing.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,6 +36,13 @@ double nst_bench_quantile(double *values, int n, double q)
 double nst_bench_rate(const NstBench *bench, int i)
 {
     return bench->cases[i].work / bench->times[i].best;
+}
+
+double nst_bench_least(const NstBench *bench, int first, int n)
+{
+    double least = INFINITY;
+    for (int k = first; k < first + n; k++) least = fmin(least, bench->times[k].best);
+    return least;
 }
 
 double nst_bench_median_rate(const NstBench *bench, int i)

@@ -73,6 +73,9 @@ void nst_bench_dispose(NstBench *bench);
 double nst_bench_rate(const NstBench *bench, int i);
 double nst_bench_median_rate(const NstBench *bench, int i);
 
+/* The least best time of cases first .. first + n - 1, in ns. */
+double nst_bench_least(const NstBench *bench, int first, int n);
+
 /* Time of case `over` divided by time of case `under`, round by round. */
 NstBenchRatio nst_bench_ratio(const NstBench *bench, int over, int under);
 

@@ -518,6 +518,15 @@ V param(NstLower *c, const char *name, const NstType *type)
     return nst_build_param(c->b, name, *type);
 }
 
+V loop_params(NstLower *c, const char *step, V *go)
+{
+    static const NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
+                         flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
+    V number = param(c, step, &count);
+    *go = param(c, "go", &flag);
+    return number;
+}
+
 NstRegionId leave(NstLower *c, Inner *inner, int n, const V *results)
 {
     nst_build_results(&inner->build, (uint32_t)n, results, NULL);

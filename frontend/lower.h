@@ -183,6 +183,8 @@ typedef struct Inner {
 } Inner;
 void enter(NstLower *c, Inner *inner);
 V param(NstLower *c, const char *name, const NstType *type);
+/* The first two parameters of a loop's body: the number of the step, which is given, and whether it goes on. */
+V loop_params(NstLower *c, const char *step, V *go);
 NstRegionId leave(NstLower *c, Inner *inner, int n, const V *results);
 /* The nodes of the graph in an attribute, in the current region: in stand for its inputs, out become its outputs. */
 void graph(NstLower *c, const char *attr, int n_in, const V *in, int n_out, V *out);

@@ -15,6 +15,9 @@ typedef enum NstTargetLevel {
     NST_TARGET_LEVEL_COUNT
 } NstTargetLevel;
 
+/* Bytes of a line of every cache. */
+enum { NST_LINE_BYTES = 64 };
+
 typedef struct NstTarget {
     NstTargetLevel level;
     bool has_fma;

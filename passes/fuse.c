@@ -9,9 +9,8 @@ void nst_fuser_explain(NstFuser *f)
     nst_fuser_compact(f);
     for (uint32_t k = 0; k + 1 < f->groups.n; k++) {
         NstFuseGroup *a = &f->groups.at[k], *b = &f->groups.at[k + 1];
-        bool reads = false;
-        for (uint32_t w = 0; w < a->writes.n; w++) reads = reads || nst_fuser_holds(&b->reads, a->writes.at[w]);
-        if (!reads) a->group->why_not_fused = "the next kernel does not read its result";
+        if (!nst_fuser_meet(&a->writes, &b->reads))
+            a->group->why_not_fused = "the next kernel does not read its result";
         if (!a->group->why_not_fused) a->group->why_not_fused = "no rule joins them";
     }
     if (f->groups.n) f->groups.at[f->groups.n - 1].group->why_not_fused = NULL;

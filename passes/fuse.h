@@ -49,6 +49,8 @@ NstPlaces nst_fuser_writers(const NstFuser *f, NstBuf buffer);
 NstPlaces nst_fuser_users(const NstFuser *f, uint32_t at);
 NstPlaces nst_fuser_sources(const NstFuser *f, uint32_t at);
 bool nst_fuser_holds(const NstBufList *list, NstBuf buffer);
+/* True if a buffer is in both lists. */
+bool nst_fuser_meet(const NstBufList *a, const NstBufList *b);
 /* True if group `later` reads or makes what `earlier` makes, or overwrites what that reads. */
 bool nst_fuser_depends(const NstFuser *f, uint32_t later, uint32_t earlier);
 /* True if groups `from` < `to` may run as one: nothing between them needs the first and is needed by the second. */
@@ -95,7 +97,7 @@ NstStatus nst_fuse_rows(NstFuser *f); /* nests under common axes (fuse_rows.c) *
 /* True if group `from` hands group `to` rows that are too long to be fused whole. */
 bool nst_fuse_hands_rows(const NstFuser *f, uint32_t from, uint32_t to);
 /* Joins groups (ascending, the first with each of the others or one between) under the outer axes that all share, however long
- * the rows that pass; false, and nothing changed, where they may not be joined. */
+ * the rows that pass, from the first on while they may be; false, and nothing changed, where not even the second may. */
 bool nst_fuse_join_all(NstFuser *f, const NstPlaces *places);
 
 #endif

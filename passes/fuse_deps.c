@@ -151,7 +151,7 @@ void nst_fuser_compact(NstFuser *f)
 
 /* --- what may be joined -------------------------------------------------------------------------------------- */
 
-static bool meet(const NstBufList *a, const NstBufList *b)
+bool nst_fuser_meet(const NstBufList *a, const NstBufList *b)
 {
     for (uint32_t k = 0; k < a->n; k++)
         if (nst_fuser_holds(b, a->at[k])) return true;
@@ -163,8 +163,8 @@ static bool depends(const NstFuser *f, const NstFuseGroup *later, const NstFuseG
     if (!later->group || !earlier->group) return false;
     for (uint32_t k = 0; k < earlier->makes.n; k++)
         if (nst_group_uses_sym(f->module, later->group, earlier->makes.at[k])) return true;
-    return meet(&earlier->writes, &later->reads) || meet(&earlier->writes, &later->writes) ||
-           meet(&earlier->reads, &later->writes);
+    return nst_fuser_meet(&earlier->writes, &later->reads) || nst_fuser_meet(&earlier->writes, &later->writes) ||
+           nst_fuser_meet(&earlier->reads, &later->writes);
 }
 
 bool nst_fuser_depends(const NstFuser *f, uint32_t later, uint32_t earlier)

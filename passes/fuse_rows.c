@@ -150,13 +150,6 @@ static Common common_of(const NstFuser *f, const NstGroup *from, const NstGroup 
     return c;
 }
 
-/* A sum of products of one and the same row (squares) is a row reduction like any other. */
-static bool is_contraction(const NstFuser *f, const NstNest *nest)
-{
-    NstContraction c;
-    return nst_nest_contraction(f->module, nest, &c) && c.n_rows + c.n_cols > 0;
-}
-
 typedef struct Traits {
     bool contracts, sums; /* has a contraction; has another reduction */
 } Traits;
@@ -167,7 +160,7 @@ static Traits traits_of(const NstFuser *f, const NstGroup *group)
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         if (!nest || !nest->n_states) continue;
-        if (is_contraction(f, nest))
+        if (nst_nest_is_product(f->module, nest))
             t.contracts = true;
         else
             t.sums = true;
@@ -408,7 +401,7 @@ bool nst_fuse_join_all(NstFuser *f, const NstPlaces *places)
 static bool single_contraction(const NstFuser *f, uint32_t at)
 {
     NstNest *nest = nst_fuse_single(f->groups.at[at].group);
-    return nest && !nest->n_lets && is_contraction(f, nest);
+    return nest && !nest->n_lets && nst_nest_is_product(f->module, nest);
 }
 
 /* Joins a strip whose rows are group `middle`; *changed is then the first place that has changed. */

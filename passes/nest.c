@@ -374,6 +374,12 @@ bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction
     return nst_nest_contraction_by(module, nest, nest->n_axes ? nest->n_axes - 1 : 0, contraction);
 }
 
+bool nst_nest_is_product(NstModule *module, const NstNest *nest)
+{
+    NstContraction c;
+    return nst_nest_contraction(module, nest, &c) && c.n_rows + c.n_cols > 0;
+}
+
 bool nst_nest_contraction_by(NstModule *module, const NstNest *nest, uint32_t col_axis, NstContraction *contraction)
 {
     const NstExprs *exprs = module->exprs;

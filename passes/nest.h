@@ -225,6 +225,8 @@ typedef struct NstContraction {
 } NstContraction;
 /* True if the nest is: one state, step fma(a, b, state), dot4(state, a, b) or state + a*b, merge a+b. */
 bool nst_nest_contraction(NstModule *module, const NstNest *nest, NstContraction *contraction);
+/* True if it is one whose result has rows or columns: a sum of products of one and the same row (squares) is a reduction of it. */
+bool nst_nest_is_product(NstModule *module, const NstNest *nest);
 /* The same with the column axis given: columns are the axes of the operand that it belongs to (else the last axis is it). */
 bool nst_nest_contraction_by(NstModule *module, const NstNest *nest, uint32_t col_axis, NstContraction *contraction);
 

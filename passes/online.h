@@ -32,7 +32,7 @@ typedef struct NstOnline {
     uint32_t n;
     NstOnlineRole role[NST_ONLINE_MAX_NESTS];
     NstSym key[NST_ONLINE_MAX_NESTS]; /* the axis along the keys; none: the nest has none */
-    uint32_t at_max, at_weight;       /* nests */
+    uint32_t at_max;                  /* nest */
     NstBuf score, max;
     NstDim keys; /* how many */
     NST_VEC(NstOnlineAlong) along;

@@ -14,9 +14,9 @@ int nst_online_axis_of(const NstOnline *o, NstBuf buffer)
     return -1;
 }
 
-static NstExpr load_of(NstExpr e, const NstExprNode *node, NstBuf buffer)
+static bool is_load(const NstExprNode *node, NstBuf buffer)
 {
-    return node->op == NST_OP_LOAD && node->ref == buffer.i ? e : (NstExpr){0};
+    return node->op == NST_OP_LOAD && node->ref == buffer.i;
 }
 
 /* The index of `index` that is the symbol itself, -1 if none or more than one uses it. */
@@ -223,9 +223,7 @@ static bool nest_reads(NstModule *module, const NstNest *nest, const NstBufList 
 {
     NstBufList all = {0};
     nst_nest_reads(module, nest, &all);
-    for (uint32_t k = 0; k < all.n; k++)
-        if (nst_fuser_holds(list, all.at[k])) return true;
-    return false;
+    return nst_fuser_meet(&all, list);
 }
 
 /* True if e is a weight times what reads no weights. */
@@ -252,7 +250,7 @@ static bool is_weight(const NstOnline *o, const NstNest *nest)
     const NstExprNode *difference = nst_expr(exprs, exp->arg[0]);
     if (difference->op != NST_OP_SUB) return false;
     const NstExprNode *score = nst_expr(exprs, difference->arg[0]), *max = nst_expr(exprs, difference->arg[1]);
-    if (!load_of(difference->arg[0], score, o->score).i || !load_of(difference->arg[1], max, o->max).i) return false;
+    if (!is_load(score, o->score) || !is_load(max, o->max)) return false;
     return same_row(o->module, score->index, score->n_index, nst_online_axis_of(o, o->score), max->index, max->n_index);
 }
 
@@ -269,12 +267,6 @@ static bool is_weighted_sum(const NstOnline *o, const NstNest *nest, const NstBu
     return first ? !reads(module, step->arg[1], weights) : second && !reads(module, step->arg[0], weights);
 }
 
-static bool is_contraction(NstModule *module, const NstNest *nest)
-{
-    NstContraction c;
-    return nst_nest_contraction(module, nest, &c) && c.n_rows + c.n_cols > 0;
-}
-
 /* Checks what the nests compute, in their order. */
 static bool check_terms(NstOnline *o)
 {
@@ -286,17 +278,16 @@ static bool check_terms(NstOnline *o)
         const NstNest *nest = o->nest[k];
         if (o->role[k] == NST_ONLINE_ALONG && !found && is_weight(o, nest)) {
             found = true;
-            o->at_weight = k;
             nst_nest_writes(module, nest, &weights);
         } else if (o->role[k] == NST_ONLINE_ALONG) {
             if (nest_reads(module, nest, &late)) return false;
-            scores |= is_contraction(module, nest);
+            scores |= nst_nest_is_product(module, nest);
             if (!nest_reads(module, nest, &weights)) continue;
             if (nest->n_states || !is_linear(module, nest->out[0].value, &weights)) return false;
             nst_nest_writes(module, nest, &weights);
         } else if (o->role[k] == NST_ONLINE_SUM) {
             if (!is_weighted_sum(o, nest, &weights, type) || reads(module, nest->state[0].step, &late)) return false;
-            contracts |= is_contraction(module, nest);
+            contracts |= nst_nest_is_product(module, nest);
             nst_nest_writes(module, nest, &late);
         } else if (o->role[k] == NST_ONLINE_MAX || nest_reads(module, nest, &late)) {
             if (o->role[k] != NST_ONLINE_MAX) o->role[k] = NST_ONLINE_AFTER;

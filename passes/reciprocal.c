@@ -212,15 +212,6 @@ static bool is_exp(const Rows *r, NstVal value)
     return node->prim == NST_PRIM_MAP && nst_expr(r->exprs, node->attr.map.formula)->op == NST_OP_EXP;
 }
 
-static bool same_shape(const NstGraph *graph, NstVal a, NstVal b)
-{
-    const NstType *s = nst_value_type(graph, a), *t = nst_value_type(graph, b);
-    if (s->rank != t->rank || s->dtype != t->dtype) return false;
-    for (int k = 0; k < s->rank; k++)
-        if (!nst_dim_same(s->shape[k], t->shape[k])) return false;
-    return true;
-}
-
 /* True if the row's value keeps the last axis as one element, by what makes it. */
 static bool is_column(const Rows *r, NstVal value)
 {
@@ -288,7 +279,7 @@ static bool find_scaled(Rows *r, const NstNode *contract, uint32_t operand, Scal
         nst_expr_visit(r->exprs, product->arg[1 - side], note_column, &columns);
         if (x->op != NST_OP_ARG || factor.varies || !factor.row || !columns.all) continue;
         *scaled = (Scaled){operand, map, map->in[x->ref], product->arg[1 - side]};
-        return is_exp(r, scaled->x) && same_shape(r->graph, scaled->x, value);
+        return is_exp(r, scaled->x) && nst_type_same(nst_value_type(r->graph, scaled->x), type);
     }
     return false;
 }

@@ -6,10 +6,6 @@
  * another along what is stored: transposing 2048x2048 1.87 -> 1.68 ms, 1008x1008 0.151 -> 0.146.)  At most so many loads. */
 enum { BLOCK = 64, MAX_TURNED = 4 };
 
-/* Squares that fill a line of what is stored follow one another: a line stored past the caches in halves, with others in between,
- * is read and written twice (20 maps without exp, 1008x1008 transposed, Zen 3 with AVX2, 2026-12: 1.70 ms, so 0.48; not streamed 0.60). */
-enum { LINE_BYTES = 64 };
-
 typedef struct Turned {
     Rows *r;
     uint32_t n;
@@ -259,7 +255,10 @@ static void write_squares(Turned *t, const NstStages *parts, NstBlock *block, Ns
     block = nst_writer_loop(r->w, block, "band", zero, bands, 1, parallel ? NST_FOR_PARALLEL : NST_FOR_SERIAL, 0, &b);
     block = nst_writer_loop(r->w, block, "block", zero, blocks, 1, NST_FOR_SERIAL, 0, &c);
     NstDim first = nst_dim_mul_const(dims, b, side), last = nst_dim_add_const(dims, first, side);
-    int64_t in_line = LINE_BYTES / r->w->module->target->vector_bytes;
+    /* Squares that fill a line of what is stored follow one another: a line stored past the caches in halves, with others in
+     * between, is read and written twice (20 maps without exp, 1008x1008 transposed, Zen 3 with AVX2, 2026-12: 1.70 ms, so 0.48; not
+     * streamed 0.60). */
+    int64_t in_line = NST_LINE_BYTES / r->w->module->target->vector_bytes;
     block = nst_writer_loop(r->w, block, "s", first, nst_dim_min(dims, n_stored, last), in_line, NST_FOR_SERIAL, 0, &s);
     first = nst_dim_mul_const(dims, c, side);
     last = nst_dim_add_const(dims, first, side);

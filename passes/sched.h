@@ -65,8 +65,8 @@ bool nst_merge_groups(NstModule *module, NstNest *nest);
 
 typedef struct NstPacked {
     NstNest *nest; /* fills the packed buffer; NULL: nothing was packed */
-    NstNest *
-        rest; /* writes zeros where the last panel has no columns; NULL: it has all, or memory is zero there (constants) */
+    /* Writes zeros where the last panel has no columns; NULL: it has all, or memory is zero there (constants). */
+    NstNest *rest;
     NstBuf buffer;
     bool constant; /* made of constants alone: belongs before the run */
 } NstPacked;

@@ -31,15 +31,18 @@ static Form form_of(NstModule *module, const NstGroup *group)
 
 static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group, const NstGroup *fused);
 
+/* Flattens what the group needs flat: of groups in one kernel, all are asked before any is written. */
+static void flatten(NstWriter *w, const NstGroup *group)
+{
+    Form form = form_of(w->module, group);
+    if (form == FORM_SERIAL) nst_flatten_serial(w, group);
+    if (form == FORM_ROWS) nst_flatten_rows(w, group);
+}
+
 /* Groups one after the other.  What one of them needs flat is flat for all; locals of rows stay where they are, for rows are short. */
 static NstStatus write_sequence(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
-    for (uint32_t k = 0; k < group->items.n; k++) {
-        const NstGroup *member = group->items.at[k].group;
-        Form form = form_of(w->module, member);
-        if (form == FORM_SERIAL) nst_flatten_serial(w, member);
-        if (form == FORM_ROWS) nst_flatten_rows(w, member);
-    }
+    for (uint32_t k = 0; k < group->items.n; k++) flatten(w, group->items.at[k].group);
     for (uint32_t k = 0; k < group->items.n; k++) {
         nst_writer_open_locals(w, &w->kernel->body, group, k);
         NST_TRY(write_group(ctx, w, group->items.at[k].group, group->items.at[k].group));
@@ -54,7 +57,7 @@ static NstStatus write_siblings(NstCtx *ctx, NstWriter *w, const NstGroup *group
     for (uint32_t k = 0; k < group->items.n; k++) {
         single[k] = nst_group_new(w->module, group->items.at[k].nest);
         single[k]->tile = group->items.at[k].tile;
-        if (form_of(w->module, single[k]) == FORM_ROWS) nst_flatten_rows(w, single[k]);
+        flatten(w, single[k]);
     }
     for (uint32_t k = 0; k < group->items.n; k++) NST_TRY(write_group(ctx, w, single[k], single[k]));
     return NST_OK;

@@ -33,7 +33,6 @@ typedef struct Strip {
 /* True if the members have the form; *contraction: one of them is a contraction, *loop: a serial group is among them. */
 static bool members_have_form(NstModule *module, const NstGroup *group, bool *contraction, bool *loop)
 {
-    NstContraction c;
     for (uint32_t k = 0; k < group->items.n; k++) {
         const NstNest *nest = group->items.at[k].nest;
         const NstGroup *inner = group->items.at[k].group;
@@ -44,7 +43,7 @@ static bool members_have_form(NstModule *module, const NstGroup *group, bool *co
             continue;
         }
         if (nest->n_lets || nest->store_guard.i || nest->check.i) return false;
-        *contraction |= nst_nest_contraction(module, nest, &c) && c.n_rows + c.n_cols > 0;
+        *contraction |= nst_nest_is_product(module, nest);
     }
     return true;
 }

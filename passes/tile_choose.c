@@ -45,7 +45,6 @@ enum { MOST_ROWS = 14, SYMBOLIC_ROWS = 8 };
 enum { MOST_TAPS = 16 };
 /* Stands for an extent that is not known. */
 enum { TYPICAL_EXTENT = 256 };
-enum { LINE_BYTES = 64 };
 
 static int64_t extent_or(NstDims *dims, NstDim extent, int64_t otherwise, bool *fixed)
 {
@@ -327,7 +326,7 @@ static void choose_next_rows(Choice *c)
     const NstBuffer *buffer = &nst_module_get(module, (NstBuf){load->ref})->buffer;
     int64_t bytes = nst_dtype_info(load->type)->bytes, lo, elements;
     nst_dim_bounds(module->dims, buffer->layout.elements, &lo, &elements);
-    c->s->next_rows = c->m > c->s->rows && c->k * bytes >= LINE_BYTES && c->k <= SHORT_ROWS &&
+    c->s->next_rows = c->m > c->s->rows && c->k * bytes >= NST_LINE_BYTES && c->k <= SHORT_ROWS &&
                       elements > module->target->l2_bytes / bytes &&
                       nst_layout_adjacent(module->dims, &buffer->layout, load->index, c->nest->reduce[0].var, 1);
 }
@@ -426,7 +425,7 @@ static void choose_planes(Choice *c)
     NstTileSchedule *s = c->s;
     PlaneVisit v = {c, -1};
     int64_t bytes = nst_dtype_info(c->nest->state[0].dtype)->bytes;
-    if (!s->sweep || !s->rows_outside || c->n * bytes % LINE_BYTES == 0 ||
+    if (!s->sweep || !s->rows_outside || c->n * bytes % NST_LINE_BYTES == 0 ||
         PLANES * s->rows + PLANE_SPARE > c->module->target->vector_registers)
         return;
     nst_expr_visit(c->module->exprs, c->nest->state[0].step, visit_planes, &v);
@@ -443,11 +442,12 @@ enum { SETS_BYTES = 4096, LINES_A_SET = 6, MOST_PLACES = 1024 };
  * 6 x 6: all 36 lines in one set, 63 GFLOP/s with the columns outside). */
 static bool columns_crowd_sets(const Choice *c, int64_t places)
 {
-    int lines[SETS_BYTES / LINE_BYTES] = {0};
+    int lines[SETS_BYTES / NST_LINE_BYTES] = {0};
     for (int64_t k = 0; k < places && k < MOST_PLACES; k++) {
         int64_t at = k * c->pitch % SETS_BYTES;
-        if (++lines[at / LINE_BYTES] > LINES_A_SET) return true;
-        if (at % LINE_BYTES && ++lines[(at / LINE_BYTES + 1) % (SETS_BYTES / LINE_BYTES)] > LINES_A_SET) return true;
+        if (++lines[at / NST_LINE_BYTES] > LINES_A_SET) return true;
+        if (at % NST_LINE_BYTES && ++lines[(at / NST_LINE_BYTES + 1) % (SETS_BYTES / NST_LINE_BYTES)] > LINES_A_SET)
+            return true;
     }
     return false;
 }

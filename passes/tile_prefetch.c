@@ -5,8 +5,6 @@
  * passed by; and of the row operand, to L1, the rows of the next tile. */
 #include "passes/tiler.h"
 
-enum { LINE_BYTES = 64 };
-
 /* The nest's read of the column operand. */
 typedef struct ColumnRead {
     NstBuf columns;
@@ -103,7 +101,7 @@ static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     if (!nst_nest_contraction_by(t->w->module, t->nest, (uint32_t)t->s->col_axis, &c)) return;
     const NstExprNode *load = nst_expr(t->w->module->exprs, c.a);
     NstDim step = nst_writer_dim(t->w, nst_dim_sym(t->dims, t->nest->reduce[t->nest->n_reduce - 1].var));
-    NstDim turn = nst_dim_mod(t->dims, step, nst_tiler_const(t, LINE_BYTES / nst_dtype_info(load->type)->bytes));
+    NstDim turn = nst_dim_mod(t->dims, step, nst_tiler_const(t, NST_LINE_BYTES / nst_dtype_info(load->type)->bytes));
     nst_writer_bind(t->w, nst_tiler_row_axis(t).var,
                     nst_dim_add(t->dims, nst_dim_add_const(t->dims, tile->row, tile->rows), turn));
     nst_writer_bind(t->w, nst_tiler_col_axis(t).var, tile->col); /* of products that share it */
@@ -117,7 +115,7 @@ void nst_tiler_prefetch(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     if (!t->s->prefetch && !t->s->next_block) return;
     nst_expr_visit(t->w->module->exprs, t->nest->state[0].step, find_column_read, &read);
     if (!read.load) return;
-    read.line = LINE_BYTES / nst_dtype_info(read.load->type)->bytes;
+    read.line = NST_LINE_BYTES / nst_dtype_info(read.load->type)->bytes;
     if (t->s->prefetch) next_steps(t, block, tile, &read);
     if (t->s->next_block) next_block(t, block, tile, &read);
 }

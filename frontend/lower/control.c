@@ -378,8 +378,7 @@ LOWER(scan)
     D steps = dim(c, first, norm_axis(c, entry(c, "scan_input_axes", 0), rank(c, first), false));
     Inner inner;
     enter(c, &inner);
-    V t = param(c, "step", &index_type);
-    to[0] = param(c, "go", &flag_type);
+    V t = loop_params(c, "step", &to[0]);
     for (int k = 0; k < states; k++) from[k] = param(c, "state", type(c, in(c, k)));
     for (int k = 0; k < n; k++) from[states + k] = scan_slice(c, in(c, states + k), k, t);
     graph(c, "body", states + n, from, results, to + 1);
@@ -415,8 +414,7 @@ static void scan_sample(NstLower *c, const OldScan *s, V b, V *made)
     V length = s->lengths.i ? entry_of(c, s->lengths, b) : (V){0};
     if (failed(c)) return;
     enter(c, &inner);
-    V t = param(c, "step", &index_type), last = size_value(c, minus1(c, s->steps));
-    to[0] = param(c, "go", &flag_type);
+    V t = loop_params(c, "step", &to[0]), last = size_value(c, minus1(c, s->steps));
     for (int k = 0; k < s->states; k++) from[k] = param(c, "state", type(c, start[k]));
     for (int k = 0; k < s->n; k++)
         from[s->states + k] = entry_of(c, scanned[k], entry(c, "directions", k) ? map(c, "b - a", t, last) : t);
@@ -450,8 +448,7 @@ LOWER(scan_8)
     D batch = dim(c, s.in[s.states], 0);
     Inner inner;
     enter(c, &inner);
-    V b = param(c, "sample", &index_type);
-    to[0] = param(c, "go", &flag_type);
+    V b = loop_params(c, "sample", &to[0]);
     scan_sample(c, &s, b, to + 1);
     NstRegionId region = leave(c, &inner, s.results + 1, to);
     if (failed(c)) return;

@@ -236,8 +236,9 @@ static Phases phases_of(NstLower *c, V x, const Geometry *q, int k)
     full = add(c, add(c, full, reach(c, q, k)), q->more[k]);
     p.size = sub(c, full, add(c, q->lo[k], q->hi[k]));
     p.taps = nst_dim_ceildiv(dims, q->size[k], num(c, p.n));
-    p.from = nst_dim_floordiv(dims, sub(c, q->lo[k], num(c, q->dilation[k] * (p.n - 1))), stride);
-    if (q->dilation[k] == 1) p.from = nst_dim_floordiv(dims, q->lo[k], stride);
+    /* Without dilation the phases of one q lie inside its stride; else the last may reach what is kept from before. */
+    int64_t reached = q->dilation[k] == 1 ? 0 : q->dilation[k] * (p.n - 1);
+    p.from = nst_dim_floordiv(dims, sub(c, q->lo[k], num(c, reached)), stride);
     p.to = nst_dim_ceildiv(dims, add(c, q->lo[k], p.size), stride);
     return p;
 }

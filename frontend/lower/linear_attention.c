@@ -24,13 +24,10 @@ static V step_of(NstLower *c, V x, V t)
 /* S <- exp(g) S + beta k (v - S k)^T, o = scale q S; without delta, beta v instead. */
 static NstRegionId attention_step(NstLower *c, const Steps *s, const NstType *state)
 {
-    static const NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
-                         flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
     Inner inner;
     V results[3];
     enter(c, &inner);
-    V t = param(c, "t", &count);
-    results[0] = param(c, "go", &flag);
+    V t = loop_params(c, "t", &results[0]);
     V m = param(c, "state", state), k = step_of(c, s->k, t), v = step_of(c, s->v, t);
     if (s->decay.i) m = map(c, "a * exp(b)", m, insert_axis(c, step_of(c, s->decay, t), 3));
     if (s->delta) v = map(c, "(a - b) * c", v, contract(c, "bhk,bhkv->bhv", k, m), step_of(c, s->beta, t));

@@ -168,11 +168,9 @@ static NstRegionId time_step(const Cell *s, V projected, const NstType *state)
 {
     NstLower *c = s->c;
     Inner inner;
-    NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64}, flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
     V old[2], now[2] = {{0}}, results[4];
     enter(c, &inner);
-    V t = param(c, "t", &count);
-    results[0] = param(c, "go", &flag);
+    V t = loop_params(c, "t", &results[0]);
     for (int k = 0; k < s->states; k++) now[k] = old[k] = param(c, k == 0 ? "h" : "c", state);
     s->step(s, drop_axis(c, step_slice(c, projected, 0, step_index(s, t)), 0), now);
     V scan = now[0];

@@ -3,9 +3,6 @@
 
 #include <math.h>
 
-static const NstType count_type = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
-                     flag_type = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
-
 /* --- unique ---------------------------------------------------------------------------------------------------- */
 
 /* perm, stably sorted by key[perm]. */
@@ -26,8 +23,7 @@ static V row_order(NstLower *c, V x)
     const NstType *state = type(c, perm);
     if (failed(c)) return perm;
     enter(c, &inner);
-    V t = param(c, "column", &count_type);
-    to[0] = param(c, "go", &flag_type);
+    V t = loop_params(c, "column", &to[0]);
     V own = param(c, "order", state);
     to[1] = sort_by(c, drop_axis(c, step_slice(c, x, 1, map(c, "b - a", t, last)), 1), own);
     NstRegionId region = leave(c, &inner, 2, to);
@@ -134,8 +130,7 @@ static NstRegionId choose_step(NstLower *c, V boxes, V scores, V threshold)
     NstType state = *type(c, scores);
     state.dtype = NST_BOOL;
     enter(c, &inner);
-    (void)param(c, "step", &count_type);
-    (void)param(c, "go", &flag_type);
+    (void)loop_params(c, "step", &to[0]);
     V left = param(c, "left", &state), j = nst_build_iota(c->b, dim(c, scores, 2));
     V own = map(c, "a ? b : c", left, scores, number(c, NST_F32, -INFINITY));
     V best = reduce(c, "max(a, b)", own, axes_from(2, 3), KEEP);
@@ -186,8 +181,7 @@ static NstRegionId eliminate(NstLower *c, const NstType *matrix, const NstType *
     Inner inner;
     V to[3];
     enter(c, &inner);
-    V k = param(c, "k", &count_type);
-    to[0] = param(c, "go", &flag_type);
+    V k = loop_params(c, "k", &to[0]);
     V a = param(c, "matrix", matrix), det = param(c, "determinant", factor);
     V i = nst_build_iota(c->b, dim(c, a, 1)), column = drop_axis(c, step_slice(c, a, 2, k), 2);
     V size = map(c, "a >= c ? abs(b) : -1", i, column, k);

@@ -139,13 +139,10 @@ typedef struct Coupling {
 /* One class after the other takes its step: states p[N, classes], q p, p q p [N, 1]. */
 static NstRegionId couple_class(NstLower *c, const Coupling *u, const NstType *vector, const NstType *one)
 {
-    static const NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
-                         flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
     Inner inner;
     V to[4];
     enter(c, &inner);
-    V k = param(c, "class", &count);
-    to[0] = param(c, "go", &flag);
+    V k = loop_params(c, "class", &to[0]);
     V p = param(c, "p", vector), qp = param(c, "qp", vector), pqp = param(c, "pqp", one);
     V row = drop_axis(c, step_slice(c, u->q, 1, k), 1), own = step_slice(c, row, 1, k), old = step_slice(c, qp, 1, k);
     V step = map(c, "(a - b) / c", pqp, old, own), here = map(c, "a == b", nst_build_iota(c->b, dim(c, p, 1)), k);
@@ -158,14 +155,11 @@ static NstRegionId couple_class(NstLower *c, const Coupling *u, const NstType *v
 /* A round, in which rows that are near enough stay as they are. */
 static NstRegionId couple_round(NstLower *c, const Coupling *u, const NstType *vector)
 {
-    static const NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
-                         flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
     Axes classes = axes_from(1, 2);
     Inner inner;
     V to[2], made[3];
     enter(c, &inner);
-    (void)param(c, "round", &count);
-    (void)param(c, "go", &flag);
+    (void)loop_params(c, "round", &to[0]);
     V p = param(c, "p", vector), qp = contract(c, "nij,nj->ni", u->q, p);
     V pqp = reduce(c, "a + b", map(c, "a * b", p, qp), classes, KEEP);
     V far = map(c, "a >= b", reduce(c, "max(a, b)", map(c, "abs(a - b)", qp, pqp), classes, KEEP), u->eps);

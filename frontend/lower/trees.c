@@ -155,15 +155,12 @@ static V goes_yes(NstLower *c, const Forest *f, V x, V v, V at)
 
 static NstRegionId walk_step(NstLower *c, const Forest *f, V x, const NstType *state)
 {
-    static const NstType count = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
-                         flag = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
     Inner inner;
     V to[2], value = nst_build_const(c->b, NST_F64, 1, &f->n, f->value);
     V feature = table(c, f->n, f->feature), yes = table(c, f->n, f->yes), no = table(c, f->n, f->no);
     value = convert(c, value, dtype(c, x));
     enter(c, &inner);
-    (void)param(c, "step", &count);
-    to[0] = param(c, "go", &flag);
+    (void)loop_params(c, "step", &to[0]);
     V at = param(c, "node", state);
     V own = nst_build_gather(c->b, x, lookup(c, feature, at), 1, 1, NST_INDEX_CHECKED); /* [N, T] */
     to[1] = map(c, "a ? b : c", goes_yes(c, f, own, lookup(c, value, at), at), lookup(c, yes, at), lookup(c, no, at));

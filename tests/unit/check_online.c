@@ -163,6 +163,12 @@ static void check_level(NstTargetLevel level)
     nst_ctx_dispose(&ctx);
 }
 
+static void begin_on_host(NstCtx *ctx, NstTarget *target)
+{
+    cr_assert_eq(nst_ctx_init(ctx), NST_OK);
+    cr_assert_eq(nst_target_parse(ctx, "host", target), NST_OK);
+}
+
 Test(online, baseline, .timeout = 250)
 {
     check_level(NST_TARGET_BASELINE);
@@ -185,8 +191,7 @@ Test(online, random_sizes, .timeout = 250)
     uint64_t x = 88172645463325252u;
     for (int k = 0; k < 2; k++) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-        cr_assert_eq(nst_target_parse(&ctx, "host", &target), NST_OK);
+        begin_on_host(&ctx, &target);
         check(&ctx, &target, 1, 2, 1 + (int64_t)(x % 70), 1 + (int64_t)(x / 128 % 4000),
               x >> 60 & 1 ? soft_cap : scale_and_mask, x >> 61 & 1);
         nst_ctx_dispose(&ctx);
@@ -197,8 +202,7 @@ Test(online, longer_than_any_strip)
 {
     NstCtx ctx;
     NstTarget target;
-    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    cr_assert_eq(nst_target_parse(&ctx, "host", &target), NST_OK);
+    begin_on_host(&ctx, &target);
     Inputs in = make_inputs(&ctx, 12, 20000, true);
     const char *text = attention(&ctx, "12", "20000", scale_and_mask, "");
     ModuleRun exact = run(&ctx, text, NULL, &in, &target, &strict, 1);
@@ -213,8 +217,7 @@ Test(online, a_row_does_not_depend_on_the_others)
 {
     NstCtx ctx;
     NstTarget target;
-    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
-    cr_assert_eq(nst_target_parse(&ctx, "host", &target), NST_OK);
+    begin_on_host(&ctx, &target);
     Inputs many = make_inputs(&ctx, 37, 2500, false), one = make_inputs(&ctx, 1, 2500, false);
     for (int head = 0; head < HEADS; head++)
         memcpy((float *)one.at[0].data + head * WIDE, (float *)many.at[0].data + (head * 37 + 36) * WIDE,

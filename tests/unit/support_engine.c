@@ -21,12 +21,23 @@ void support_engine_end(NstCtx *ctx, NstEngine *engine)
     nst_ctx_dispose(ctx);
 }
 
+static void open_bytes(NstEngine *engine, const char *bytes, size_t n, const NstSessionOptions *options,
+                       NstModel **model, NstSession **session)
+{
+    cr_assert_eq(nst_model_open_memory(engine, "test", bytes, n, model), NST_OK, "%s", nst_error_text());
+    cr_assert_eq(nst_session_new(*model, options, session), NST_OK, "%s", nst_error_text());
+}
+
 void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessionOptions *options, NstModel **model,
                          NstSession **session)
 {
-    cr_assert_eq(nst_model_open_memory(engine, "test", nst_text_get(bytes), bytes->n, model), NST_OK, "%s",
-                 nst_error_text());
-    cr_assert_eq(nst_session_new(*model, options, session), NST_OK, "%s", nst_error_text());
+    open_bytes(engine, nst_text_get(bytes), bytes->n, options, model, session);
+}
+
+void support_engine_open_graph(NstEngine *engine, const char *text, const NstSessionOptions *options, NstModel **model,
+                               NstSession **session)
+{
+    open_bytes(engine, text, strlen(text), options, model, session);
 }
 
 NstNamedTensor support_engine_floats(const char *name, float *data, int rank, int64_t rows, int64_t columns)

@@ -28,6 +28,10 @@ void support_engine_end(NstCtx *ctx, NstEngine *engine);
 void support_engine_open(NstEngine *engine, const NstText *bytes, const NstSessionOptions *options, NstModel **model,
                          NstSession **session);
 
+/* The same of a graph in text form. */
+void support_engine_open_graph(NstEngine *engine, const char *text, const NstSessionOptions *options, NstModel **model,
+                               NstSession **session);
+
 /* A tensor of floats, of rank 1 (rows) or 2, in the caller's memory. */
 NstNamedTensor support_engine_floats(const char *name, float *data, int rank, int64_t rows, int64_t columns);
 

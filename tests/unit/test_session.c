@@ -56,8 +56,7 @@ static const char product[] = "graph mm(a: f32[m, k], b: f32[k, n]) {\n"
 
 static void open_session(const char *text, const NstSessionOptions *options)
 {
-    cr_assert_eq(nst_model_open_memory(engine, "test", text, strlen(text), &model), NST_OK, "%s", nst_error_text());
-    cr_assert_eq(nst_session_new(model, options, &session), NST_OK, "%s", nst_error_text());
+    support_engine_open_graph(engine, text, options, &model, &session);
 }
 
 static void fill(float *data, size_t n, unsigned seed)

@@ -21,8 +21,7 @@ static const char sums[] = "graph sums(x: f32[n, 50]) {\n"
 
 static void open_session(const char *text, const NstSessionOptions *options)
 {
-    cr_assert_eq(nst_model_open_memory(engine, "test", text, strlen(text), &model), NST_OK, "%s", nst_error_text());
-    cr_assert_eq(nst_session_new(model, options, &session), NST_OK, "%s", nst_error_text());
+    support_engine_open_graph(engine, text, options, &model, &session);
 }
 
 /* --- progress ------------------------------------------------------------------------------------------------- */
