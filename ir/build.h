@@ -84,7 +84,7 @@ NstVal nst_build_prefix(NstBuild *build, NstVal x, const char *combiner, int axi
 /* equation "bik,bkj->bij": letters are axes; inputs of pre formulas follow a semicolon: "ik,kj;i,j->ij".  accumulate NONE =
  * compute type of the operands, and the result rounded back if they are narrow floats. */
 NstVal nst_build_contract(NstBuild *build, const char *equation, uint32_t n, const NstVal *in, NstDtype accumulate);
-/* Contract attributes as they stand; sum NULL and lanes 0 are chosen by ir/order.h.  nst_build_equation fills labels,
+/* Contract attributes as they stand; sum NULL, lanes 0 and block 0 are chosen by ir/order.h.  nst_build_equation fills labels,
  * out_labels, out_rank and n_operands from an equation. */
 NstVal nst_build_contract_full(NstBuild *build, const NstAttrs *attr, uint32_t n, const NstVal *in);
 NstStatus nst_build_equation(NstCtx *ctx, NstArena *arena, const char *equation, uint32_t n_in, NstAttrs *attr);

@@ -161,6 +161,7 @@ void nst_build_choose_order(const NstGraph *graph, NstAttrs *attr, const NstVal 
         attr->contract.sum = sum;
     }
     if (attr->contract.lanes == 0) attr->contract.lanes = nst_order_contract_lanes(graph, attr, in);
+    if (attr->contract.block == 0) attr->contract.block = nst_order_contract_block(graph, attr, in);
 }
 
 NstVal nst_build_contract_full(NstBuild *build, const NstAttrs *attr, uint32_t n, const NstVal *in)

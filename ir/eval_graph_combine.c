@@ -272,7 +272,7 @@ static inline float add_f32_product(const Product *p, int64_t a, int64_t b, floa
 }
 
 /* ... along the innermost summed label ... */
-static void add_f32_products(const NstEvalNode *n, const Operand *operand, const int64_t *position, const int64_t *step,
+static void add_f32_products(const NstEvalNode *n, const Operand *operand, int64_t *position, const int64_t *step,
                              int64_t count, NstScalar *state)
 {
     int64_t lanes = n->node->attr.contract.lanes > 1 ? n->node->attr.contract.lanes : 1;
@@ -283,10 +283,17 @@ static void add_f32_products(const NstEvalNode *n, const Operand *operand, const
     for (int64_t i = 0; i < count; i++, a += step[0], b += step[1])
         acc[i % lanes] = add_f32_product(&product, a, b, acc[i % lanes]);
     for (int64_t l = 0; l < lanes; l++) state[l].f = (double)acc[l];
+    position[0] = a, position[1] = b;
 }
 
 /* ... and, of one lane, for a strip of outputs side by side, whose sums do not wait for one another. */
 #define STRIP 64
+
+/* acc = before + acc, each of `count`. */
+static void add_before(const float *before, float *acc, int64_t count)
+{
+    for (int64_t c = 0; c < count; c++) acc[c] = before[c] + acc[c];
+}
 
 static void contract_f32_strip(NstEvalNode *n, const Operand *operand, const int64_t *extent, int64_t *at,
                                int64_t count, float *acc)
@@ -296,17 +303,25 @@ static void contract_f32_strip(NstEvalNode *n, const Operand *operand, const int
     int64_t shape[NST_MAX_LABELS], run[NST_MAX_LABELS] = {0};
     int64_t step_a = label_step(&operand[0], last), step_b = label_step(&operand[1], last);
     const Product product = f32_product(n, operand);
+    float before[STRIP]; /* sums of the blocks before */
+    int64_t blocks = 0;
     memset(acc, 0, STRIP * sizeof *acc);
     for (int k = 0; k < n_sum; k++) {
         shape[k] = extent[attrs->contract.sum[k]];
         if (shape[k] == 0) return;
     }
     do {
+        if (n_sum == 1 && run[0] > 0 && run[0] % attrs->contract.block == 0) {
+            if (blocks++) add_before(before, acc, count);
+            memcpy(before, acc, sizeof before);
+            memset(acc, 0, sizeof before);
+        }
         for (int k = 0; k < n_sum; k++) at[attrs->contract.sum[k]] = run[k];
         int64_t a = labelled_position(&operand[0].from->t, operand[0].label, at);
         int64_t b = labelled_position(&operand[1].from->t, operand[1].label, at);
         for (int64_t c = 0; c < count; c++, a += step_a, b += step_b) acc[c] = add_f32_product(&product, a, b, acc[c]);
     } while (nst_eval_next(n_sum, shape, run));
+    if (blocks) add_before(before, acc, count);
 }
 
 /* Adds the products along the innermost summed label, from the given positions on. */
@@ -327,11 +342,30 @@ static void add_products(NstEvalNode *n, const Operand *operand, int64_t *positi
     }
 }
 
+static NstScalar add_states(NstEvalNode *n, NstScalar left, NstScalar right)
+{
+    NstDtype type = n->node->attr.contract.accumulate;
+    NstScalar arg[2] = {left, right};
+    return nst_scalar_eval(NST_OP_ADD, type, type, arg, n->eval->has_fma);
+}
+
+/* The same, block by block where the sum has blocks. */
+static void add_blocks(NstEvalNode *n, const Operand *operand, int64_t *position, int inner, int64_t count,
+                       NstScalar *state)
+{
+    int64_t block = n->node->attr.contract.block;
+    add_products(n, operand, position, inner, count < block ? count : block, state);
+    for (int64_t first = block; first < count; first += block) {
+        NstScalar sum = {0};
+        add_products(n, operand, position, inner, count - first < block ? count - first : block, &sum);
+        *state = add_states(n, *state, sum);
+    }
+}
+
 /* Sum over the summed labels in their order, for the output's index in at[]. */
 static NstScalar contract_one(NstEvalNode *n, const Operand *operand, const int64_t *extent, int64_t *at)
 {
     const NstAttrs *a = &n->node->attr;
-    NstDtype type = a->contract.accumulate;
     NstScalar state[NST_ORDER_MAX_LANES];
     int64_t shape[NST_MAX_LABELS], run[NST_MAX_LABELS] = {0}, position[NST_CONTRACT_MAX_OPERANDS];
     int outer = a->contract.n_sum - 1, lanes = a->contract.lanes; /* summed labels around the innermost */
@@ -350,14 +384,10 @@ static NstScalar contract_one(NstEvalNode *n, const Operand *operand, const int6
         if (outer < 0)
             state[0] = add_product(n, operand, position, state[0]);
         else
-            add_products(n, operand, position, a->contract.sum[outer], shape[outer], state);
+            add_blocks(n, operand, position, a->contract.sum[outer], shape[outer], state);
     } while (outer > 0 && nst_eval_next(outer, shape, run));
-    for (int h = lanes / 2; h > 0; h /= 2) {
-        for (int l = 0; l < h; l++) {
-            NstScalar arg[2] = {state[l], state[l + h]};
-            state[l] = nst_scalar_eval(NST_OP_ADD, type, type, arg, n->eval->has_fma);
-        }
-    }
+    for (int h = lanes / 2; h > 0; h /= 2)
+        for (int l = 0; l < h; l++) state[l] = add_states(n, state[l], state[l + h]);
     return state[0];
 }
 

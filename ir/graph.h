@@ -144,7 +144,7 @@ typedef union NstAttrs {
      * pre[k] (pre NULL or entry none: the element itself): formula over ARG 0 = the element of operand k, ARG j = input
      * n_operands + j - 1, whose labels are all labels of operand k (zero points, scales).  accumulate: type of the sum and
      * of the output (elements are converted to it before they are multiplied, left to right).  sum: the n_sum summed labels,
-     * outermost first; lanes: of the innermost (ir/order.h). */
+     * outermost first; lanes: of the innermost; block: elements of one of the sum's blocks (ir/order.h). */
     struct {
         int n_operands;
         const uint8_t *const *labels;
@@ -154,7 +154,7 @@ typedef union NstAttrs {
         NstDtype accumulate;
         int n_sum;
         const uint8_t *sum;
-        int lanes;
+        int lanes, block;
     } contract;
     struct {
         int axis;

@@ -185,6 +185,11 @@ static NstStatus check_sum(const NstRule *rule, const NstDim *extent, int out_ra
     int lanes = a->contract.lanes;
     NST_CHECK(rule->ctx, lanes >= 1 && lanes <= NST_ORDER_MAX_LANES && (lanes & (lanes - 1)) == 0, NST_E_INVALID,
               "contract: %d lanes, allowed: a power of two up to %d", lanes, NST_ORDER_MAX_LANES);
+    int block = a->contract.block;
+    NST_CHECK(rule->ctx, block >= 1, NST_E_INVALID, "contract: blocks of %d, allowed: 1 or more", block);
+    NST_CHECK(rule->ctx, block == NST_ORDER_WHOLE || (a->contract.n_sum == 1 && lanes == 1), NST_E_INVALID,
+              "contract: blocks of %d over %d summed labels in %d lanes, allowed: one label, one lane", block,
+              a->contract.n_sum, lanes);
     return NST_OK;
 }
 

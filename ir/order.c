@@ -76,3 +76,19 @@ int nst_order_contract_lanes(const NstGraph *graph, const NstAttrs *attr, const 
     }
     return SHORT_LANES;
 }
+
+int nst_order_contract_block(const NstGraph *graph, const NstAttrs *attr, const NstVal *in)
+{
+    if (!nst_dtype_is_float(attr->contract.accumulate) || attr->contract.lanes > 1 || attr->contract.n_sum != 1)
+        return NST_ORDER_WHOLE;
+    for (int j = 0; j < attr->contract.n_operands; j++) {
+        const NstType *type = nst_value_type(graph, in[j]);
+        for (int axis = 0; axis < type->rank; axis++) {
+            int64_t lo, hi;
+            if (attr->contract.labels[j][axis] != attr->contract.sum[0]) continue;
+            nst_dim_bounds(graph->dims, type->shape[axis], &lo, &hi);
+            return hi > NST_ORDER_BLOCK ? NST_ORDER_BLOCK : NST_ORDER_WHOLE;
+        }
+    }
+    return NST_ORDER_WHOLE;
+}

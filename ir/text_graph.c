@@ -271,6 +271,11 @@ static void print_contract_order(const NstGraphPrinter *printer, const NstNode *
     }
     if (a->contract.lanes != nst_order_contract_lanes(printer->graph, a, node->in))
         nst_text_add(printer->text, " lanes %d", a->contract.lanes);
+    if (a->contract.block == nst_order_contract_block(printer->graph, a, node->in)) return;
+    if (a->contract.block == NST_ORDER_WHOLE)
+        nst_text_add(printer->text, " block whole");
+    else
+        nst_text_add(printer->text, " block %d", a->contract.block);
 }
 
 static void print_contract(const NstGraphPrinter *printer, const NstNode *node)

@@ -313,6 +313,12 @@ static NstStatus apply_equation(NstGraphReader *r, NstStatement *s, const char *
     return NST_OK;
 }
 
+static NstStatus read_block(NstGraphReader *r, NstAttrs *attr)
+{
+    attr->contract.block = NST_ORDER_WHOLE;
+    return nst_graph_read_try_word(r, "whole") ? NST_OK : nst_graph_read_small_int(r, &attr->contract.block);
+}
+
 static NstStatus read_contract(NstGraphReader *r, NstStatement *s)
 {
     const char *equation, *pre[4] = {NULL, NULL, NULL, NULL};
@@ -331,6 +337,7 @@ static NstStatus read_contract(NstGraphReader *r, NstStatement *s)
     if (nst_graph_read_try_word(r, "acc")) NST_TRY(nst_graph_read_dtype(r, &acc));
     if (nst_graph_read_try_word(r, "over")) NST_TRY(read_sum(r, &s->attr));
     if (nst_graph_read_try_word(r, "lanes")) NST_TRY(nst_graph_read_small_int(r, &s->attr.contract.lanes));
+    if (nst_graph_read_try_word(r, "block")) NST_TRY(read_block(r, &s->attr));
     NST_TRY(read_operands(r, s));
     NST_TRY(apply_equation(r, s, equation));
     uint32_t n_operands = (uint32_t)s->attr.contract.n_operands, n_types = 1 + s->in.n - n_operands;

@@ -142,6 +142,15 @@ static void label_extents(NstLowering *lower, const NstNode *node, NstDim *exten
     }
 }
 
+/* The block of a contraction's sum; none where the sum is never longer. */
+static uint32_t block_of(NstLowering *lower, const NstNode *node, const NstNest *nest)
+{
+    int64_t lo, hi;
+    if (nest->n_reduce != 1) return 0;
+    nst_dim_bounds(lower->dims, nest->reduce[0].extent, &lo, &hi);
+    return hi > node->attr.contract.block ? (uint32_t)node->attr.contract.block : 0;
+}
+
 void nst_lower_contract(NstLowering *lower, const NstNode *node)
 {
     const NstAttrs *a = &node->attr;
@@ -166,6 +175,7 @@ void nst_lower_contract(NstLowering *lower, const NstNode *node)
         last = operand_value(&reading, node, j, index);
         if (j + 1 < a->contract.n_operands) product = nst_expr_binary(exprs, NST_OP_MUL, product, last);
     }
+    nest->block = block_of(lower, node, nest);
     if (a->contract.n_sum)
         nest->lanes = lanes_of(lower, nest, a->contract.lanes, index[a->contract.sum[a->contract.n_sum - 1]]);
     nest->n_states = 1;

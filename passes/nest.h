@@ -11,7 +11,8 @@
  *     for reduce[0..n_reduce), in the given order: if guard: state = step   (ARG k = state k before the step)
  *     assert check
  *     if store_guard: out[k].buffer[out[k].index] = out[k].value            (ARG k = final state k)
- * With lanes > 1 the reduction has that many states a state, filled and merged as ir/order.h says. */
+ * With lanes > 1 the reduction has that many states a state, filled and merged as ir/order.h says; with a block the state is
+ * the merged states of the blocks. */
 #ifndef NST_PASSES_NEST_H
 #define NST_PASSES_NEST_H
 
@@ -57,7 +58,8 @@ typedef struct NstNest {
     NstExpr store_guard; /* none = true; bool over axis vars: a false one stores nothing (concat pieces, scatter) */
     uint32_t
         lanes; /* 0 or 1: in order; else states by the innermost reduction index modulo lanes, then a tree (ir/order.h) */
-    NstExpr check; /* none = nothing to assert; bool: false is NST_E_ASSERT with message */
+    uint32_t block; /* 0: none; else elements of a block of the one reduction axis' sum (ir/order.h) */
+    NstExpr check;  /* none = nothing to assert; bool: false is NST_E_ASSERT with message */
     const char *message;
     NstState *state;
     NstNestOut *out;

@@ -270,6 +270,39 @@ static void sum_by_lanes(Rows *r, NstBlock *block, Lanes *l, const Columns *at)
     store_states(r, body, l, j, lane, value);
 }
 
+/* The states become the sums of the columns, merged from those of blocks. */
+static void sum_by_blocks(Rows *r, NstBlock *block, const Lanes *l, const Columns *at)
+{
+    NstExprs *exprs = r->w->module->exprs;
+    const NstNest *nest = r->nest;
+    uint32_t m = nest->n_states;
+    NstDim begin = nst_rows_const(r, 0), end = nst_writer_dim(r->w, nest->reduce[0].extent), k;
+    NstExpr later, side[2 * MAX_STATES], value[MAX_STATES];
+    Lanes sum = *l;
+    block = nst_writer_sum_blocks(r->w, block, nest, &begin, &end, &later);
+    allocate_states(r, block, &sum, "sum");
+    write_column_part(r, block, &sum, at, COLUMN_START);
+    NstBlock *inner = nst_writer_loop(r->w, block, "k", begin, end, 1, NST_FOR_SERIAL, 0, &k);
+    nst_writer_bind(r->w, nest->reduce[0].var, k);
+    write_column_part(r, inner, &sum, at, COLUMN_STEP);
+    NstStmt *branch = nst_stmt_if(r->w->kernel, later);
+    nst_block_add(r->w->kernel, block, branch);
+    for (int is_first = 0; is_first < 2; is_first++) {
+        NstDim j, lane;
+        Lanes so_far = *l;
+        NstBlock *body = is_first ? &branch->u.branch.otherwise : &branch->u.branch.then;
+        body = open_columns(r, body, &so_far, at, &j, &lane);
+        sum.row = so_far.row;
+        bind_states(r, &so_far, j, lane);
+        memcpy(side, r->w->state, m * sizeof *side);
+        bind_states(r, &sum, j, lane);
+        memcpy(side + m, r->w->state, m * sizeof *side);
+        for (uint32_t s = 0; s < m; s++)
+            value[s] = is_first ? side[m + s] : nst_expr_subst_args(exprs, nest->state[s].merge, side, 2 * m);
+        store_states(r, body, &so_far, j, lane, value);
+    }
+}
+
 /* --- blocks of columns --------------------------------------------------------------------------------------- */
 
 static void write_columns(Rows *r, NstBlock *block, NstDim base, NstDim end, int64_t vectors)
@@ -285,6 +318,8 @@ static void write_columns(Rows *r, NstBlock *block, NstDim base, NstDim end, int
     write_column_part(r, block, &l, &at, COLUMN_START);
     if (nest->lanes > 1) {
         sum_by_lanes(r, block, &l, &at);
+    } else if (nest->block) {
+        sum_by_blocks(r, block, &l, &at);
     } else {
         NstBlock *inner = block;
         for (uint32_t k = 0; k < nest->n_reduce; k++)

@@ -439,6 +439,10 @@ NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNes
               NST_TILER_MAX_STATES);
     NST_CHECK(ctx, nest->n_lets == 0, NST_E_UNSUPPORTED,
               "nest '%s' has gathered indices; the register-tile schedule takes none", nest->name);
+    NST_CHECK(ctx, !nest->block || !schedule->k_block || (schedule->k_block % nest->block == 0 && !nest->guard.i),
+              NST_E_INVALID, "nest '%s' sums %sin blocks of %u, its schedule in k blocks of %lld, allowed: %s",
+              nest->name, nest->guard.i ? "under a condition " : "", nest->block, (long long)schedule->k_block,
+              nest->guard.i ? "none" : "a multiple");
     NstTiler t = {.ctx = ctx, .w = w, .dims = w->module->dims, .nest = nest, .s = schedule, .n_common = n_common};
     t.open = ~(NstConditionSet)0;
     nst_conditions_of(w->module, nest->guard, &t.guard);

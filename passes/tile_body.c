@@ -110,26 +110,29 @@ static NstExpr is_row(NstTiler *t, const NstTileAt *tile, NstDim i)
     return nst_expr_binary(exprs, NST_OP_GE, nst_expr_index(exprs, after), nst_expr_int(exprs, NST_I64, 0));
 }
 
-/* Sets the states to their identities, or, after the first k block, to the partial sums in the output. */
+/* The partial sum in the output, from the k blocks before. */
+static NstExpr partial_sum(NstTiler *t)
+{
+    const NstNestOut *out = &t->nest->out[0];
+    uint32_t n;
+    NstDim *index = nst_writer_index(t->w, out->buffer, out->index, out->n_index, &n);
+    return nst_expr_load(t->w->module->exprs, t->nest->state[0].dtype, nst_writer_buffer(t->w, out->buffer), index, n);
+}
+
+/* Sets the states to their identities, or, after the first k block, to the partial sums in the output: unless the blocks of the
+ * nest's sum start anew. */
 static void start_states(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 {
     NstKernel *kernel = t->w->kernel;
     NstBlock *parts[2];
-    split_by_block(t, block, t->first, parts);
+    split_by_block(t, block, t->nest->block ? (NstExpr){0} : t->first, parts);
     for (int p = 0; p < 2 && parts[p]; p++) {
         NstDim i;
         NstBlock *rows = open_rows(t, parts[p], tile, &i);
         if (p == 1 && tile->asked.i) rows = open_if(t, rows, is_row(t, tile, i));
         NstTilerLanes lanes = nst_tiler_open_lanes(t, rows, tile, i, p == 1 && tile->ragged);
         for (uint32_t k = 0; k < t->nest->n_states; k++) {
-            NstExpr value = t->nest->state[k].identity;
-            if (p == 1) {
-                const NstNestOut *out = &t->nest->out[0];
-                uint32_t n;
-                NstDim *index = nst_writer_index(t->w, out->buffer, out->index, out->n_index, &n);
-                value = nst_expr_load(t->w->module->exprs, t->nest->state[k].dtype,
-                                      nst_writer_buffer(t->w, out->buffer), index, n);
-            }
+            NstExpr value = p == 1 ? partial_sum(t) : t->nest->state[k].identity;
             nst_block_add(kernel, lanes.body, nst_stmt_store(kernel, t->state[k], lanes.index, 3, value));
         }
     }
@@ -216,6 +219,7 @@ NstConditionSet nst_tiler_row_conditions(NstTiler *t, NstDim first, NstDim last,
 }
 
 static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth);
+static void reduce_range(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth, NstDim begin, NstDim end);
 
 static void unrolled_taps(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth, int64_t taps)
 {
@@ -274,6 +278,97 @@ static void reduce_tap(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint
     t->split = split;
 }
 
+/* --- blocks of the nest's sum -------------------------------------------------------------------------------- */
+
+/* Where the sum of the blocks before stands. */
+typedef enum Before { BEFORE_NONE, BEFORE_IN_OUTPUT, BEFORE_IN_MEMORY } Before;
+
+/* to = before + states.  (BEFORE_NONE: the states alone; to none: the states themselves.)  What lies past the columns of a ragged tile
+ * takes no part: it may be anything. */
+static void add_before(NstTiler *t, NstBlock *block, const NstTileAt *tile, Before before, NstBuf total, NstBuf to)
+{
+    NstExprs *exprs = t->w->module->exprs;
+    NstDim i;
+    if (before == BEFORE_NONE && !to.i) return;
+    block = open_rows(t, block, tile, &i);
+    NstTilerLanes lanes = nst_tiler_open_lanes(t, block, tile, i, tile->ragged);
+    bind_states(t, lanes.index);
+    NstExpr side[2] = {{0}, t->w->state[0]}, value = side[1];
+    if (before != BEFORE_NONE) {
+        side[0] = before == BEFORE_IN_OUTPUT ? partial_sum(t)
+                                             : nst_expr_load(exprs, t->nest->state[0].dtype, total, lanes.index, 3);
+        value = nst_expr_subst_args(exprs, t->nest->state[0].merge, side, 2);
+    }
+    nst_block_add(t->w->kernel, lanes.body,
+                  nst_stmt_store(t->w->kernel, to.i ? to : t->state[0], lanes.index, 3, value));
+}
+
+/* The same where the sum of the k blocks before, if there are any, is all that stands before. */
+static void add_first(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstBuf to)
+{
+    NstBlock *parts[2];
+    split_by_block(t, block, t->first, parts);
+    add_before(t, parts[0], tile, BEFORE_NONE, (NstBuf){0}, to);
+    if (parts[1]) add_before(t, parts[1], tile, BEFORE_IN_OUTPUT, (NstBuf){0}, to);
+}
+
+static void set_identities(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+{
+    NstDim i;
+    block = open_rows(t, block, tile, &i);
+    NstTilerLanes lanes = nst_tiler_open_lanes(t, block, tile, i, false);
+    nst_block_add(t->w->kernel, lanes.body,
+                  nst_stmt_store(t->w->kernel, t->state[0], lanes.index, 3, t->nest->state[0].identity));
+}
+
+/* parts[0] where number > at, parts[1] elsewhere; NULL: nowhere. */
+static void split_past(NstTiler *t, NstBlock *block, NstDim number, int64_t at, NstBlock *parts[2])
+{
+    NstExprs *exprs = t->w->module->exprs;
+    int64_t known;
+    parts[0] = parts[1] = NULL;
+    if (nst_dim_is_const(t->dims, number, &known)) {
+        parts[known <= at] = block;
+        return;
+    }
+    NstExpr past = nst_expr_binary(exprs, NST_OP_GT, nst_expr_index(exprs, number), nst_expr_int(exprs, NST_I64, at));
+    split_by_block(t, block, past, parts);
+}
+
+/* The elements begin .. end - 1 of a sum in blocks.  The registers hold one block's sum, memory that of the blocks before it, from
+ * the second block on. */
+static void reduce_blocks(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstDim begin, NstDim end)
+{
+    NstDims *dims = t->dims;
+    NstDim size = nst_tiler_const(t, t->nest->block), which;
+    NstDim count = nst_dim_ceildiv(dims, nst_dim_sub(dims, end, begin), size);
+    NstBuf total = {0};
+    NstBlock *parts[2], *several[2];
+    int64_t known;
+    bool is_one = nst_dim_is_const(dims, count, &known) && known <= 1;
+    if (is_one) {
+        reduce_range(t, block, tile, 0, begin, end);
+        add_first(t, block, tile, total);
+        return;
+    }
+    total = nst_kernel_local(t->w->kernel, "total", t->nest->state[0].dtype, NST_SPACE_SCRATCH, 3,
+                             nst_kernel_buffer(t->w->kernel, t->state[0])->shape);
+    nst_block_add(t->w->kernel, block, nst_stmt_alloc(t->w->kernel, total));
+    NstBlock *body = nst_writer_loop(t->w, block, "kb", nst_tiler_const(t, 0), count, 1, NST_FOR_SERIAL, 0, &which);
+    split_past(t, body, which, 0, parts);
+    split_past(t, parts[0], which, 1, several);
+    add_before(t, several[0], tile, BEFORE_IN_MEMORY, total, total);
+    add_first(t, several[1], tile, total);
+    set_identities(t, parts[0], tile);
+    NstDim first = nst_dim_add(dims, begin, nst_dim_mul(dims, which, size));
+    reduce_range(t, body, tile, 0, first, nst_dim_min(dims, end, nst_dim_add(dims, first, size)));
+    split_past(t, block, count, 1, several);
+    if (several[0]) add_before(t, several[0], tile, BEFORE_IN_MEMORY, total, (NstBuf){0});
+    if (several[1]) add_first(t, several[1], tile, (NstBuf){0});
+}
+
+/* --- the reduction ------------------------------------------------------------------------------------------- */
+
 /* The reduction loops from axis `depth` inward; axes that are block loops are bound already. */
 static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth)
 {
@@ -294,16 +389,27 @@ static void reduce_from(NstTiler *t, NstBlock *block, const NstTileAt *tile, uin
         reduce_from(t, block, tile, depth + 1);
         return;
     }
-    if (tile->border && t->unroll[depth] && nst_dim_is_const(t->dims, end, &taps) && taps <= MAX_UNROLLED_TAPS) {
+    if (tile->border && t->unroll[depth] && !t->nest->block && nst_dim_is_const(t->dims, end, &taps) &&
+        taps <= MAX_UNROLLED_TAPS) {
         unrolled_taps(t, block, tile, depth, taps);
         nst_tiler_mark(t, axis.var, false);
         return;
     }
-    NstConditionSet open = t->open;
     if (t->block.i && (int)depth == t->s->k_outer) {
         begin = nst_dim_mul_const(t->dims, t->block, t->s->k_block);
         end = nst_dim_min(t->dims, end, nst_dim_add_const(t->dims, begin, t->s->k_block));
     }
+    if (t->nest->block)
+        reduce_blocks(t, block, tile, begin, end);
+    else
+        reduce_range(t, block, tile, depth, begin, end);
+}
+
+/* Elements begin .. end - 1 of axis `depth`, and all of the axes inside of it. */
+static void reduce_range(NstTiler *t, NstBlock *block, const NstTileAt *tile, uint32_t depth, NstDim begin, NstDim end)
+{
+    NstAxis axis = t->nest->reduce[depth];
+    NstConditionSet open = t->open;
     t->open = nst_conditions_tighten(t->w, &t->guard, open, axis.var, is_bound, t, &begin, &end);
     NstDim k;
     int64_t known;

@@ -299,9 +299,10 @@ static void choose_blocks(Choice *c)
             depth = c->k / (outer ? outer : 1);
         }
     }
-    if (c->nest->n_reduce == 1 && depth > K_BLOCK && may_keep_partial_sums(c)) {
-        int64_t blocks = (depth + K_BLOCK - 1) / K_BLOCK;
-        s->k_block = (depth + blocks - 1) / blocks;
+    bool may_skip = c->nest->block && c->nest->guard.i; /* a block of the sum, and with it the partial sum */
+    if (c->nest->n_reduce == 1 && depth > K_BLOCK && may_keep_partial_sums(c) && !may_skip) {
+        int64_t blocks = (depth + K_BLOCK - 1) / K_BLOCK, whole = c->nest->block ? c->nest->block : 1;
+        s->k_block = ((depth + blocks - 1) / blocks + whole - 1) / whole * whole;
         depth = s->k_block;
     }
     if (depth < 1) depth = 1; /* an empty sum */

@@ -95,11 +95,8 @@ static void next_block(NstTiler *t, NstBlock *block, const NstTileAt *tile, cons
 
 /* Of the rows after the tile's the line that holds the present step, one row a step: all rows of the next tile, and some of the one
  * after it, have their turn before the steps come to another line. */
-static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
+static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile, const NstExprNode *load)
 {
-    NstContraction c;
-    if (!nst_nest_contraction_by(t->w->module, t->nest, (uint32_t)t->s->col_axis, &c)) return;
-    const NstExprNode *load = nst_expr(t->w->module->exprs, c.a);
     NstDim step = nst_writer_dim(t->w, nst_dim_sym(t->dims, t->nest->reduce[t->nest->n_reduce - 1].var));
     NstDim turn = nst_dim_mod(t->dims, step, nst_tiler_const(t, NST_LINE_BYTES / nst_dtype_info(load->type)->bytes));
     nst_writer_bind(t->w, nst_tiler_row_axis(t).var,
@@ -111,9 +108,11 @@ static void next_rows(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 void nst_tiler_prefetch(NstTiler *t, NstBlock *block, const NstTileAt *tile)
 {
     ColumnRead read = {.columns = t->s->columns_of};
-    if (t->s->next_rows && !tile->border) next_rows(t, block, tile);
+    NstContraction c;
+    if (!nst_nest_contraction_by(t->w->module, t->nest, (uint32_t)t->s->col_axis, &c)) return;
+    if (t->s->next_rows && !tile->border) next_rows(t, block, tile, nst_expr(t->w->module->exprs, c.a));
     if (!t->s->prefetch && !t->s->next_block) return;
-    nst_expr_visit(t->w->module->exprs, t->nest->state[0].step, find_column_read, &read);
+    nst_expr_visit(t->w->module->exprs, c.b, find_column_read, &read); /* the rows may be of the same buffer */
     if (!read.load) return;
     read.line = NST_LINE_BYTES / nst_dtype_info(read.load->type)->bytes;
     if (t->s->prefetch) next_steps(t, block, tile, &read);

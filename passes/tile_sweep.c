@@ -32,7 +32,7 @@ static bool decides_alone(NstTiler *t, const NstTileAt *tile, uint32_t depth)
 uint32_t nst_tiler_swept_from(NstTiler *t, const NstTileAt *tile)
 {
     uint32_t depth = t->nest->n_reduce, first = depth - (uint32_t)t->s->taps;
-    if (!t->s->sweep || tile->asked.i) return depth + 1;
+    if (!t->s->sweep || tile->asked.i || t->nest->block) return depth + 1;
     while (depth > first && decides_alone(t, tile, depth - 1)) depth--;
     return depth < t->nest->n_reduce ? depth : depth + 1;
 }

@@ -227,28 +227,88 @@ static void merge_lanes(NstWriter *w, NstBlock *block, const NstNest *nest, cons
     }
 }
 
-static void write_reduction(NstWriter *w, NstBlock *block, const NstNest *nest)
+NstBlock *nst_writer_sum_blocks(NstWriter *w, NstBlock *block, const NstNest *nest, NstDim *begin, NstDim *end,
+                                NstExpr *later)
 {
-    NstKernel *kernel = w->kernel;
     NstDims *dims = w->module->dims;
-    bool laned = nest->lanes > 1;
-    NstBuf *state = open_states(w, block, nest, laned ? nest->lanes : 1);
-    NstBlock *inner = block;
-    for (uint32_t k = 0; k < nest->n_reduce; k++)
-        inner = nst_writer_axis_loop(w, inner, nest->reduce[k], NST_FOR_SERIAL);
-    NstDim at = nst_dim_const(dims, 0);
-    if (laned) {
-        NstDim r = nst_writer_dim(w, nst_dim_sym(dims, nest->reduce[nest->n_reduce - 1].var));
-        at = nst_dim_mod(dims, r, nst_dim_const(dims, nest->lanes));
+    NstExprs *exprs = w->module->exprs;
+    NstDim size = nst_dim_const(dims, nest->block),
+           count = nst_dim_ceildiv(dims, nst_dim_sub(dims, *end, *begin), size);
+    NstDim which;
+    block = nst_writer_loop(w, block, "kb", nst_dim_const(dims, 0), count, 1, NST_FOR_SERIAL, 0, &which);
+    *begin = nst_dim_add(dims, *begin, nst_dim_mul(dims, which, size));
+    *end = nst_dim_min(dims, *end, nst_dim_add(dims, *begin, size));
+    *later = nst_expr_binary(exprs, NST_OP_GT, nst_expr_index(exprs, which), nst_expr_int(exprs, NST_I64, 0));
+    return block;
+}
+
+/* The state of the blocks so far becomes that of the first, then what it is merged with the next one's. */
+static void merge_block(NstWriter *w, NstBlock *block, const NstNest *nest, const NstBuf *state, const NstBuf *sum,
+                        NstExpr later)
+{
+    NstExprs *exprs = w->module->exprs;
+    NstDim at = nst_dim_const(w->module->dims, 0);
+    uint32_t m = nest->n_states;
+    NstExpr *side = NST_NEW_ARRAY(w->kernel->arena, NstExpr, 2 * m);
+    NstStmt *branch = nst_stmt_if(w->kernel, later);
+    nst_block_add(w->kernel, block, branch);
+    for (uint32_t k = 0; k < m; k++) {
+        side[k] = nst_expr_load(exprs, nest->state[k].dtype, state[k], &at, 0);
+        side[m + k] = nst_expr_load(exprs, nest->state[k].dtype, sum[k], &at, 0);
     }
+    for (int is_first = 0; is_first < 2; is_first++) {
+        NstStoreTarget *target = NST_NEW_ARRAY(w->kernel->arena, NstStoreTarget, m);
+        for (uint32_t k = 0; k < m; k++) {
+            NstExpr merged = nst_expr_subst_args(exprs, nest->state[k].merge, side, 2 * m);
+            target[k] = (NstStoreTarget){.buffer = state[k], .value = is_first ? side[m + k] : merged};
+        }
+        store_all(w, is_first ? &branch->u.branch.otherwise : &branch->u.branch.then, nest, target, &at, 0);
+    }
+}
+
+/* One element's step into the states at index `at`. */
+static void write_step(NstWriter *w, NstBlock *block, const NstNest *nest, const NstBuf *state, NstDim at)
+{
     bind_states(w, nest, state, at);
-    inner = nst_writer_guard(w, inner, nest->guard);
-    NstStoreTarget *target = NST_NEW_ARRAY(kernel->arena, NstStoreTarget, nest->n_states);
+    block = nst_writer_guard(w, block, nest->guard);
+    NstStoreTarget *target = NST_NEW_ARRAY(w->kernel->arena, NstStoreTarget, nest->n_states);
     for (uint32_t k = 0; k < nest->n_states; k++)
         target[k] = (NstStoreTarget){state[k], nst_writer_expr(w, nest->state[k].step), nest->state[k].merge,
                                      nest->state[k].identity};
-    nst_block_add(kernel, inner, nst_stmt_update(kernel, nest->n_states, target, &at, laned));
-    if (laned) merge_lanes(w, block, nest, state);
+    nst_block_add(w->kernel, block, nst_stmt_update(w->kernel, nest->n_states, target, &at, nest->lanes > 1));
+}
+
+static void write_blocks(NstWriter *w, NstBlock *block, const NstNest *nest, const NstBuf *state)
+{
+    NstDim begin = nst_dim_const(w->module->dims, 0), end = nst_writer_dim(w, nest->reduce[0].extent), k;
+    NstExpr later;
+    block = nst_writer_sum_blocks(w, block, nest, &begin, &end, &later);
+    NstBuf *sum = open_states(w, block, nest, 1);
+    NstBlock *inner = nst_writer_loop(w, block, "k", begin, end, 1, NST_FOR_SERIAL, 0, &k);
+    nst_writer_bind(w, nest->reduce[0].var, k);
+    write_step(w, inner, nest, sum, nst_dim_const(w->module->dims, 0));
+    merge_block(w, block, nest, state, sum, later);
+}
+
+static void write_reduction(NstWriter *w, NstBlock *block, const NstNest *nest)
+{
+    NstDims *dims = w->module->dims;
+    bool laned = nest->lanes > 1;
+    NstBuf *state = open_states(w, block, nest, laned ? nest->lanes : 1);
+    if (nest->block) {
+        write_blocks(w, block, nest, state);
+    } else {
+        NstBlock *inner = block;
+        for (uint32_t k = 0; k < nest->n_reduce; k++)
+            inner = nst_writer_axis_loop(w, inner, nest->reduce[k], NST_FOR_SERIAL);
+        NstDim at = nst_dim_const(dims, 0);
+        if (laned) {
+            NstDim r = nst_writer_dim(w, nst_dim_sym(dims, nest->reduce[nest->n_reduce - 1].var));
+            at = nst_dim_mod(dims, r, nst_dim_const(dims, nest->lanes));
+        }
+        write_step(w, inner, nest, state, at);
+        if (laned) merge_lanes(w, block, nest, state);
+    }
     bind_states(w, nest, state, nst_dim_const(dims, 0));
 }
 

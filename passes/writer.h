@@ -58,6 +58,10 @@ NstBlock *nst_writer_loop(NstWriter *w, NstBlock *block, const char *name, NstDi
                           NstForKind kind, int64_t width, NstDim *var);
 /* Appends a loop over a whole axis, whose variable then stands for it. */
 NstBlock *nst_writer_axis_loop(NstWriter *w, NstBlock *block, NstAxis axis, NstForKind kind);
+/* Appends the loop over the blocks of a nest's sum over the elements *begin .. *end - 1, which become those of one block; *later says
+ * that it is not the first. */
+NstBlock *nst_writer_sum_blocks(NstWriter *w, NstBlock *block, const NstNest *nest, NstDim *begin, NstDim *end,
+                                NstExpr *later);
 /* Allocates the locals of a sequence that member `member` is the first to touch. */
 void nst_writer_open_locals(NstWriter *w, NstBlock *block, const NstGroup *sequence, uint32_t member);
 /* Appends the nest's index-lets. */

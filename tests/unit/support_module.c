@@ -194,10 +194,12 @@ static NstStatus take_orders(NstCtx *ctx, NstGraph *graph, const char *orders)
         NST_CHECK(ctx, !sum == !wanted && (!sum || sum->prim == wanted->prim), NST_E_INVALID,
                   "the graph with open sizes has other sums");
         if (!sum) return NST_OK;
-        if (sum->prim == NST_PRIM_REDUCE)
+        if (sum->prim == NST_PRIM_REDUCE) {
             sum->attr.reduce.lanes = wanted->attr.reduce.lanes;
-        else
-            sum->attr.contract.lanes = wanted->attr.contract.lanes;
+            continue;
+        }
+        sum->attr.contract.lanes = wanted->attr.contract.lanes;
+        sum->attr.contract.block = wanted->attr.contract.block;
     }
 }
 

@@ -244,6 +244,18 @@ static void draw_sizes(const RandomOptions *options, int64_t size[2])
     }
 }
 
+/* Gives half of the sums that may have blocks short ones. */
+static void draw_blocks(Random *r)
+{
+    for (uint32_t k = 1; k < r->graph->nodes.n; k++) {
+        NstNode *node = r->graph->nodes.at[k];
+        NstAttrs *attr = &node->attr;
+        if (node->dead || node->prim != NST_PRIM_CONTRACT || !nst_dtype_is_float(attr->contract.accumulate)) continue;
+        if (attr->contract.n_sum == 1 && attr->contract.lanes == 1 && random_chance(r, 50))
+            attr->contract.block = 1 + random_below(r, 9);
+    }
+}
+
 NstGraph *random_graph(NstCtx *ctx, NstArena *arena, const RandomOptions *options, RandomCounts *counts)
 {
     Random r = {.options = options, .state = options->seed, .ctx = ctx};
@@ -258,6 +270,7 @@ NstGraph *random_graph(NstCtx *ctx, NstArena *arena, const RandomOptions *option
     r.scalar = nst_build_param(&r.build, "scalar", nst_tensor_type(arena, NST_I64, 0, NULL));
     for (int k = 0; k < n_nodes && r.build.status == NST_OK; k++) draw_node(&r);
     choose_results(&r);
+    draw_blocks(&r);
     NST_ASSERT(nst_build_status(&r.build) == NST_OK ||
                !fprintf(stderr, "seed %llu: %s\n", (unsigned long long)options->seed, ctx->error));
     nst_graph_sweep(r.graph);

@@ -187,6 +187,17 @@ Test(graph_build, order_of_sums)
     NstVal xw[2] = {x, nst_build_seeded(&b, NST_F32, 2, shape, 1)};
     NstVal product = nst_build_contract(&b, "ik,jk->ij", 2, xw, NST_DTYPE_NONE);
     cr_expect_eq(nst_value_node(b.graph, product)->attr.contract.lanes, 1);
+    cr_expect_eq(nst_value_node(b.graph, product)->attr.contract.block, NST_ORDER_BLOCK);
+    cr_expect_eq(nst_value_node(b.graph, dot)->attr.contract.block, NST_ORDER_WHOLE, "lanes are blocks enough");
+    NstVal rows[2] = {param("p", "f32[8, 256]"), param("q", "f32[256, 7]")};
+    NstVal shorter = nst_build_contract(&b, "ik,kj->ij", 2, rows, NST_DTYPE_NONE);
+    cr_expect_eq(nst_value_node(b.graph, shorter)->attr.contract.block, NST_ORDER_WHOLE);
+    NstVal open[2] = {param("r", "f32[8, k]"), param("s", "f32[k, 7]")};
+    NstVal unknown = nst_build_contract(&b, "ik,kj->ij", 2, open, NST_DTYPE_NONE);
+    cr_expect_eq(nst_value_node(b.graph, unknown)->attr.contract.block, NST_ORDER_BLOCK);
+    NstVal whole[2] = {param("t", "i32[8, 300]"), param("u", "i32[300, 7]")};
+    NstVal exact = nst_build_contract(&b, "ik,kj->ij", 2, whole, NST_DTYPE_NONE);
+    cr_expect_eq(nst_value_node(b.graph, exact)->attr.contract.block, NST_ORDER_WHOLE);
     NstVal image = param("image", "f32[1, 4, 9, 9]");
     NstDim three = nst_dim_const(b.graph->dims, 3), one = nst_dim_const(b.graph->dims, 1);
     const NstWindowAxis axis[2] = {{2, three, 1, 1, one, one}, {3, three, 1, 1, one, one}};

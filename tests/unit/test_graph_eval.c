@@ -2,6 +2,7 @@
  * "// expect STATUS message" says how a run must fail. */
 #include <criterion/criterion.h>
 #include <glob.h>
+#include <math.h>
 #include "ir/base/os.h"
 #include "ir/graph.h"
 
@@ -94,6 +95,44 @@ static void check_sum(int n, int lanes)
     NstStatus status = nst_graph_interpret(&ctx, ctx.arena, parse(text), NULL, 0, true, NULL, &out);
     cr_assert_eq(status, NST_OK, "%s", ctx.error);
     cr_expect_eq(*(float *)out.data, lanes_sum(x, n, lanes), "%d elements", n);
+}
+
+/* The same for blocks of a product's sum, of column `at` of [k, 3]. */
+static float block_sum(const float *x, const float *w, int k, int block, int at)
+{
+    float total = 0;
+    for (int first = 0; first < k; first += block) {
+        float sum = 0;
+        for (int i = first; i < k && i < first + block; i++) sum = fmaf(x[i], w[3 * i + at], sum);
+        total = first ? total + sum : sum;
+    }
+    return total;
+}
+
+static void check_product(const char *block, int k, int length)
+{
+    const char *text = nst_format(ctx.arena,
+                                  "graph g() { %%x = const f32[1, %d] seed 3\n %%w = const f32[%d, 3] seed 4\n"
+                                  " %%s = contract \"ik,kj->ij\" %s%%x, %%w\n return s = %%s }",
+                                  k, k, block);
+    float *x = NST_NEW_ARRAY(ctx.arena, float, k), *w = NST_NEW_ARRAY(ctx.arena, float, 3 * k);
+    NstTensorValue out;
+    nst_const_fill_seeded(NST_F32, x, (size_t)k, 3);
+    nst_const_fill_seeded(NST_F32, w, (size_t)(3 * k), 4);
+    NstStatus status = nst_graph_interpret(&ctx, ctx.arena, parse(text), NULL, 0, true, NULL, &out);
+    cr_assert_eq(status, NST_OK, "%s", ctx.error);
+    for (int at = 0; at < 3; at++)
+        cr_expect_eq(((float *)out.data)[at], block_sum(x, w, k, length, at), "%d elements in blocks of %d", k, length);
+}
+
+Test(graph_eval, products_sum_in_blocks)
+{
+    check_product("", 256, 256);
+    check_product("", 257, 256);
+    check_product("", 1000, 256);
+    check_product("block whole ", 1000, 1000);
+    check_product("block 7 ", 50, 7);
+    check_product("block 1 ", 9, 1);
 }
 
 Test(graph_eval, reduce_sums_in_lanes_and_a_tree)
