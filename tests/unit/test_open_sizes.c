@@ -66,7 +66,26 @@ static void expect_same(const OpenCase *test, const NstTensor *wanted, const Nst
     nst_tensor_release(&got);
 }
 
+#define OPEN_PRODUCT                                                                                                   \
+    "graph g(x: f32[n, k], w: f32[k, 40]) {\n  symbols n, k\n  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 40]\n"       \
+    "  return y = %y\n}\n"
+
 static const OpenCase cases[] = {
+    /* sums of no block, of one whole, of one element more than a block, of several; also past a block of the cache */
+    {OPEN_PRODUCT, {{"x", 2, {20, 0}}, {"w", 2, {0, 40}}}},
+    {OPEN_PRODUCT, {{"x", 2, {20, 256}}, {"w", 2, {256, 40}}}},
+    {OPEN_PRODUCT, {{"x", 2, {1, 257}}, {"w", 2, {257, 40}}}},
+    {OPEN_PRODUCT, {{"x", 2, {20, 700}}, {"w", 2, {700, 40}}}},
+    {OPEN_PRODUCT, {{"x", 2, {50, 1600}}, {"w", 2, {1600, 40}}}},
+    /* a window of one channel that is longer than a block */
+    {"graph g(x: f32[n, m]) {\n  symbols n, m\n  %w = const f32[24, 400] seed 1\n"
+     "  %v = window [axis 1 size 400 stride 50 dilation 1 pad 100, 100] %x\n"
+     "  %y = contract \"ntk,fk->nft\" %v, %w\n  return y = %y\n}\n",
+     {{"x", 2, {2, 1100}}}},
+    /* a product of rows and columns of one tensor */
+    {"graph g(x: f32[b, k, n]) {\n  symbols b, k, n\n  %y = contract \"bkj,bki->bij\" %x, %x : f32[b, n, n]\n"
+     "  return y = %y\n}\n",
+     {{"x", 3, {2, 300, 48}}}},
     /* a constant operand whose panels have as many elements as an open size says is packed in the run */
     {"graph g(x: f32[n, k]) {\n  symbols n, k\n  %w = const f32[70, 96] seed 1\n"
      "  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 96]\n  return y = %y\n}\n",
