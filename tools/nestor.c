@@ -8,63 +8,6 @@
 #include "tools/progress.h"
 #include "tools/tool.h"
 
-static const char help[] =
-    "usage: nestor COMMAND [FILE] [OPTION...]\n"
-    "\n"
-    "commands\n"
-    "  run MODEL            run a model once (.onnx, or a graph in text form, .nsg)\n"
-    "  bench MODEL          run it many times and show where the time goes\n"
-    "  inspect MODEL        inputs, outputs, open sizes, operator sets, operators and whether they run\n"
-    "  ops                  every operator version this build knows, and whether it runs\n"
-    "  dump-ir MODEL        show a stage of compiling\n"
-    "  test DIR...          run the cases of ONNX test data below folders and compare with what they expect\n"
-    "  opt FILE             run passes over a graph (.nsg) or kernels (.nsl) in text form\n"
-    "  cache stats|verify   look at the disk cache; verify reads and checks every entry\n"
-    "\n"
-    "run, bench\n"
-    "  --input NAME=FILE.npy         an input from a NumPy file\n"
-    "  --input NAME=FILE.pb          an input from a tensor as ONNX stores it (test data)\n"
-    "  --input NAME=FILE.pgm         an input from a grey image of 8 bits, as floats from 0 to 1\n"
-    "  --input NAME=random[:SEED]    pseudo-random values (what inputs that are not given have, seed 0)\n"
-    "  --shape NAME=2x3x224          the shape of an input; the plan is made for it\n"
-    "  --dim NAME=SIZE               the value of an open size, for random inputs\n"
-    "  --override NAME               an initializer that is an input too shall be one\n"
-    "  --output-dir DIR              write each output as DIR/NAME.npy\n"
-    "  --interpret                   use the reference interpreter (test too)\n"
-    "  --repeat N, --warmup N        bench: runs measured (100), runs before (10)\n"
-    "test\n"
-    "  --rtol R                      how far floats may be from what is expected, relatively (0.001)\n"
-    "dump-ir\n"
-    "  --stage graph|nest|sched|llvm|asm|plan   (graph)\n"
-    "  --kernel NAME|NUMBER          only this kernel\n"
-    "opt\n"
-    "  --passes A,B                  the passes to run; none prints the text as it was read\n"
-    "ops\n"
-    "  --tsv                         columns between tabs\n"
-    "cache\n"
-    "  --remove                      verify: remove damaged entries and left-over files\n"
-    "all\n"
-    "  --threads N                   of a run (all processors)\n"
-    "  --target baseline|avx2|avx512|vnni|amx|host, opt and dump-ir also nominal-avx2 ...: the same texts on every "
-    "machine\n"
-    "  --strict                      no approximate optimisations\n"
-    "  --bounds-checks               compiled code checks every access\n"
-    "  --passes-off A,B              leave passes out\n"
-    "  --fail-on-compile             what is in no cache is an error\n"
-    "  --cache DIR, --no-cache       the disk cache (else $NESTOR_CACHE, $XDG_CACHE_HOME/nestor, ~/.cache/nestor)\n"
-    "  --cache-layer DIR             one more folder, only read, for what the disk cache lacks\n"
-    "  --cache-limit MB              what the disk cache may hold (4096; 0 = no limit); the longest unused goes first\n"
-    "  --json                        results as JSON\n"
-    "  --progress                    show from the beginning how far compiling is; else a terminal shows it after a "
-    "second\n"
-    "  --quiet                       never show it\n"
-    "  --verbose                     the whole log on standard error, not its warnings alone\n"
-    "  --help, --version\n"
-    "\n"
-    "exit status: 0 done; 1 a case of test failed, or cache verify found damage; 2 the command line is wrong; 10 + N "
-    "the "
-    "status N of the library (docs/TOOL.md)\n";
-
 enum {
     OPT_FIRST = 256,
     OPT_INPUT = OPT_FIRST,
@@ -100,37 +43,100 @@ enum {
     OPT_END
 };
 
-static const struct option long_options[] = {{"input", required_argument, NULL, OPT_INPUT},
-                                             {"shape", required_argument, NULL, OPT_SHAPE},
-                                             {"override", required_argument, NULL, OPT_OVERRIDE},
-                                             {"dim", required_argument, NULL, OPT_DIM},
-                                             {"output-dir", required_argument, NULL, OPT_OUTPUT_DIR},
-                                             {"interpret", no_argument, NULL, OPT_INTERPRET},
-                                             {"repeat", required_argument, NULL, OPT_REPEAT},
-                                             {"warmup", required_argument, NULL, OPT_WARMUP},
-                                             {"rtol", required_argument, NULL, OPT_RTOL},
-                                             {"stage", required_argument, NULL, OPT_STAGE},
-                                             {"kernel", required_argument, NULL, OPT_KERNEL},
-                                             {"passes", required_argument, NULL, OPT_PASSES},
-                                             {"remove", no_argument, NULL, OPT_REMOVE},
-                                             {"threads", required_argument, NULL, OPT_THREADS},
-                                             {"target", required_argument, NULL, OPT_TARGET},
-                                             {"strict", no_argument, NULL, OPT_STRICT},
-                                             {"bounds-checks", no_argument, NULL, OPT_BOUNDS},
-                                             {"passes-off", required_argument, NULL, OPT_PASSES_OFF},
-                                             {"fail-on-compile", no_argument, NULL, OPT_FAIL},
-                                             {"cache", required_argument, NULL, OPT_CACHE},
-                                             {"no-cache", no_argument, NULL, OPT_NO_CACHE},
-                                             {"cache-layer", required_argument, NULL, OPT_CACHE_LAYER},
-                                             {"cache-limit", required_argument, NULL, OPT_CACHE_LIMIT},
-                                             {"json", no_argument, NULL, OPT_JSON},
-                                             {"tsv", no_argument, NULL, OPT_TSV},
-                                             {"progress", no_argument, NULL, OPT_PROGRESS},
-                                             {"quiet", no_argument, NULL, OPT_QUIET},
-                                             {"verbose", no_argument, NULL, OPT_VERBOSE},
-                                             {"help", no_argument, NULL, OPT_HELP},
-                                             {"version", no_argument, NULL, OPT_VERSION},
-                                             {NULL, 0, NULL, 0}};
+/* What an option is called, its value (NULL: none), the commands that have it (between spaces; NULL: all) and what it says.  A further
+ * row of an option is one more form of its value.  Options of the same commands stand together: the help has a part for each. */
+static const struct {
+    int option;
+    const char *name, *value, *commands, *text;
+} option_rows[] = {
+    {OPT_INPUT, "input", "NAME=FILE.npy", " run bench ", "an input from a NumPy file"},
+    {OPT_INPUT, "input", "NAME=FILE.pb", " run bench ", "an input from a tensor as ONNX stores it (test data)"},
+    {OPT_INPUT, "input", "NAME=FILE.pgm", " run bench ", "an input from a grey image of 8 bits, as floats from 0 to 1"},
+    {OPT_INPUT, "input", "NAME=random[:SEED]", " run bench ",
+     "pseudo-random values (what inputs that are not given have, seed 0)"},
+    {OPT_SHAPE, "shape", "NAME=2x3x224", " run bench dump-ir ", "the shape of an input; the plan is made for it"},
+    {OPT_DIM, "dim", "NAME=SIZE", " run bench dump-ir ", "the value of an open size, for random inputs"},
+    {OPT_OVERRIDE, "override", "NAME", " run bench dump-ir ", "an initializer that is an input too shall be one"},
+    {OPT_OUTPUT_DIR, "output-dir", "DIR", " run ", "write each output as DIR/NAME.npy"},
+    {OPT_INTERPRET, "interpret", NULL, " run bench test ", "use the reference interpreter"},
+    {OPT_REPEAT, "repeat", "N", " bench ", "runs measured (100)"},
+    {OPT_WARMUP, "warmup", "N", " bench ", "runs before (10)"},
+    {OPT_RTOL, "rtol", "R", " test ", "how far floats may be from what is expected, relatively (0.001)"},
+    {OPT_STAGE, "stage", "STAGE", " dump-ir ", "graph, nest, sched, llvm, asm or plan (graph)"},
+    {OPT_KERNEL, "kernel", "NAME|NUMBER", " dump-ir ", "only this kernel"},
+    {OPT_PASSES, "passes", "A,B", " opt ", "the passes to run; none prints the text as it was read"},
+    {OPT_TSV, "tsv", NULL, " ops ", "columns between tabs"},
+    {OPT_REMOVE, "remove", NULL, " cache ", "verify: remove damaged entries and left-over files"},
+    {OPT_THREADS, "threads", "N", NULL, "of a run (all processors)"},
+    {OPT_TARGET, "target", "NAME", NULL,
+     "baseline, avx2, avx512, vnni, amx or host; opt and dump-ir also nominal-avx2 ...: the same texts on every "
+     "machine"},
+    {OPT_STRICT, "strict", NULL, NULL, "no approximate optimisations"},
+    {OPT_BOUNDS, "bounds-checks", NULL, NULL, "compiled code checks every access"},
+    {OPT_PASSES_OFF, "passes-off", "A,B", NULL, "leave passes out"},
+    {OPT_FAIL, "fail-on-compile", NULL, NULL, "what is in no cache is an error"},
+    {OPT_CACHE, "cache", "DIR", NULL, "the disk cache (else $NESTOR_CACHE, $XDG_CACHE_HOME/nestor, ~/.cache/nestor)"},
+    {OPT_NO_CACHE, "no-cache", NULL, NULL, "no disk cache"},
+    {OPT_CACHE_LAYER, "cache-layer", "DIR", NULL, "one more folder, only read, for what the disk cache lacks"},
+    {OPT_CACHE_LIMIT, "cache-limit", "MB", NULL,
+     "what the disk cache may hold (4096; 0 = no limit); the longest unused goes first"},
+    {OPT_JSON, "json", NULL, NULL, "results as JSON"},
+    {OPT_PROGRESS, "progress", NULL, NULL,
+     "show from the beginning how far compiling is; else a terminal shows it after a second"},
+    {OPT_QUIET, "quiet", NULL, NULL, "never show it"},
+    {OPT_VERBOSE, "verbose", NULL, NULL, "the whole log on standard error, not its warnings alone"},
+    {OPT_HELP, "help", NULL, NULL, "this text"},
+    {OPT_VERSION, "version", NULL, NULL, "the version"},
+};
+
+enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows };
+
+static const char help_commands[] =
+    "usage: nestor COMMAND [FILE] [OPTION...]\n"
+    "\n"
+    "commands\n"
+    "  run MODEL            run a model once (.onnx, or a graph in text form, .nsg)\n"
+    "  bench MODEL          run it many times and show where the time goes\n"
+    "  inspect MODEL        inputs, outputs, open sizes, operator sets, operators and whether they run\n"
+    "  ops                  every operator version this build knows, and whether it runs\n"
+    "  dump-ir MODEL        show a stage of compiling\n"
+    "  test DIR...          run the cases of ONNX test data below folders and compare with what they expect\n"
+    "  opt FILE             run passes over a graph (.nsg) or kernels (.nsl) in text form\n"
+    "  cache stats|verify   look at the disk cache; verify reads and checks every entry\n";
+
+static const char help_status[] = "\nexit status: 0 done; 1 a case of test failed, or cache verify found damage; 2 the "
+                                  "command line is wrong; 10 + N the "
+                                  "status N of the library (docs/TOOL.md)\n";
+
+static bool same_commands(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static void print_help(void)
+{
+    fputs(help_commands, stdout);
+    for (int k = 0; k < OPTION_ROWS; k++) {
+        const char *commands = option_rows[k].commands, *value = option_rows[k].value;
+        if (k == 0 || !same_commands(commands, option_rows[k - 1].commands))
+            printf("\noptions of%.*s\n", commands ? (int)strlen(commands) - 1 : 13,
+                   commands ? commands : " all commands");
+        int n = printf("  --%s%s%s", option_rows[k].name, value ? " " : "", value ? value : "");
+        printf("%*s%s\n", n < 31 ? 32 - n : 2, "", option_rows[k].text);
+    }
+    fputs(help_status, stdout);
+}
+
+/* The rows as getopt wants them. */
+static void list_options(struct option list[OPTION_ROWS + 1])
+{
+    int n = 0;
+    for (int k = 0; k < OPTION_ROWS; k++)
+        if (k == 0 || option_rows[k].option != option_rows[k - 1].option)
+            list[n++] = (struct option){option_rows[k].name, option_rows[k].value ? required_argument : no_argument,
+                                        NULL, option_rows[k].option};
+    list[n] = (struct option){NULL, 0, NULL, 0};
+}
 
 int tool_usage(const char *format, ...)
 {
@@ -298,41 +304,16 @@ static int take_option(ToolOptions *o, int option, char *value)
     }
 }
 
-/* Options of some commands; all others belong to every one. */
-static const struct {
-    int option;
-    const char *commands; /* between spaces */
-} own_options[] = {{OPT_INPUT, " run bench "},
-                   {OPT_SHAPE, " run bench dump-ir "},
-                   {OPT_DIM, " run bench dump-ir "},
-                   {OPT_OVERRIDE, " run bench dump-ir "},
-                   {OPT_OUTPUT_DIR, " run "},
-                   {OPT_INTERPRET, " run bench test "},
-                   {OPT_REPEAT, " bench "},
-                   {OPT_WARMUP, " bench "},
-                   {OPT_RTOL, " test "},
-                   {OPT_STAGE, " dump-ir "},
-                   {OPT_KERNEL, " dump-ir "},
-                   {OPT_PASSES, " opt "},
-                   {OPT_TSV, " ops "},
-                   {OPT_REMOVE, " cache "}};
-
-static const char *option_name(int option)
-{
-    const struct option *at = long_options;
-    while (at->val != option) at++;
-    return at->name;
-}
-
 /* 0, or an exit status where an option was given that another command has. */
 static int check_options(const bool *given, const char *command)
 {
     char word[64];
     snprintf(word, sizeof word, " %s ", command);
-    for (size_t k = 0; k < sizeof own_options / sizeof *own_options; k++)
-        if (given[own_options[k].option - OPT_FIRST] && !strstr(own_options[k].commands, word))
+    for (int k = 0; k < OPTION_ROWS; k++)
+        if (given[option_rows[k].option - OPT_FIRST] && option_rows[k].commands &&
+            !strstr(option_rows[k].commands, word))
             return tool_usage("'%s' has no option --%s, which belongs to%s(nestor --help)", command,
-                              option_name(own_options[k].option), own_options[k].commands);
+                              option_rows[k].name, option_rows[k].commands);
     return 0;
 }
 
@@ -347,10 +328,12 @@ int main(int n_words, char **words)
                     {"test", tool_test, 1, -1},   {"ops", tool_ops, 0, 0}};
     static ToolOptions options = {.repeat = 100, .warmup = 10, .rtol = COMPARE_RTOL};
     bool given[OPT_END - OPT_FIRST] = {false};
+    struct option long_options[OPTION_ROWS + 1];
+    list_options(long_options);
     opterr = 0;
     for (int option; (option = getopt_long(n_words, words, "h", long_options, NULL)) != -1;) {
         if (option == OPT_HELP || option == 'h') {
-            fputs(help, stdout);
+            print_help();
             return 0;
         }
         if (option == OPT_VERSION) {
@@ -367,7 +350,7 @@ int main(int n_words, char **words)
     if (optind >= n_words) return tool_usage("no command is given; 'nestor --help' lists them");
     const char *name = words[optind++];
     if (strcmp(name, "help") == 0) {
-        fputs(help, stdout);
+        print_help();
         return 0;
     }
     tool_progress_ask(&options, &options.engine);
