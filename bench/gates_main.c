@@ -1,10 +1,11 @@
 /* gates_main.c: the program of bench/gates.
  *
- * gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N] [--patience SECONDS] [--build FOLDER] [--known FILE]
- *       [--evidence FILE --commit TEXT]
+ * gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--target LEVEL] [--seed N] [--patience SECONDS] [--build FOLDER]
+ *       [--known FILE] [--evidence FILE --commit TEXT]
  * --patience: how long a row that falls short may be measured beyond its first rounds, for busy machines.
  * --known: rows that may be unmet, for tests: they are printed as such and do not count.
  * --row: of the convolutions only those whose names hold the text.
+ * --target: what rows without one of their own are compiled for, and judged by the peak of; the CPU's best if not given.
  * --evidence: the page to put the table into as this CPU's section; only with all rows at their full values.
  * Prints a table; exit status 1 if a row is unmet, 2 for bad usage. */
 #include "bench/gates.h"
@@ -28,16 +29,24 @@ static const struct {
 #define N_SUBJECTS (sizeof subjects / sizeof *subjects)
 
 typedef struct Options {
-    const char *only, *evidence, *commit, *known;
+    const char *only, *evidence, *commit, *known, *target;
 } Options;
+
+typedef struct Start {
+    NstGates *g;
+    const Options *options;
+} Start;
 
 static NstStatus prepare(NstCtx *ctx, void *arg)
 {
-    NstGates *g = arg;
-    NST_TRY(nst_target_parse(ctx, "host", &g->host));
-    g->peak = nst_peak_available(NST_PEAK_FMA_AVX512) ? NST_PEAK_FMA_AVX512
-              : nst_peak_available(NST_PEAK_FMA_AVX2) ? NST_PEAK_FMA_AVX2
-                                                      : NST_PEAK_MUL_ADD_SSE2;
+    NstGates *g = ((const Start *)arg)->g;
+    const Options *o = ((const Start *)arg)->options;
+    NST_TRY(nst_target_parse(ctx, o->target, &g->host));
+    g->peak = g->host.level >= NST_TARGET_AVX512 ? NST_PEAK_FMA_AVX512
+              : g->host.level >= NST_TARGET_AVX2 ? NST_PEAK_FMA_AVX2
+                                                 : NST_PEAK_MUL_ADD_SSE2;
+    NST_CHECK(ctx, nst_peak_available(g->peak), NST_E_UNSUPPORTED, "this CPU cannot run code for %s", o->target);
+    if (o->known) NST_TRY(nst_gates_read_known(ctx, g, o->known));
     for (int t = 0; t < 2; t++) NST_TRY(nst_pool_new(t + 1, &g->pool[t]));
     if (nst_ort_load(ctx, NULL, &g->ort) != NST_OK) {
         g->ort_missing = nst_strdup(ctx->arena, ctx->error);
@@ -115,7 +124,7 @@ static NstStatus write_evidence(NstGates *g, const Options *o, const char *table
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--seed N]"
+    fprintf(stderr, "usage: gates [--quick] [--smoke] [--only SUBJECT] [--row TEXT] [--target LEVEL] [--seed N]"
                     " [--patience SECONDS] [--build FOLDER] [--known FILE] [--evidence FILE --commit TEXT]\nsubjects:");
     for (size_t k = 0; k < N_SUBJECTS; k++) fprintf(stderr, " %s", subjects[k].name);
     fprintf(stderr, "\n");
@@ -140,6 +149,7 @@ static bool read_options(int n, char **words, NstGates *g, Options *o)
         if (k + 1 == n) return false;
         if (strcmp(word, "--only") == 0) text = &o->only;
         if (strcmp(word, "--row") == 0) text = &g->row;
+        if (strcmp(word, "--target") == 0) text = &o->target;
         if (strcmp(word, "--build") == 0) text = &g->build;
         if (strcmp(word, "--known") == 0) text = &o->known;
         if (strcmp(word, "--evidence") == 0) text = &o->evidence;
@@ -152,9 +162,9 @@ static bool read_options(int n, char **words, NstGates *g, Options *o)
         else if (strcmp(word, "--patience") != 0 || !read_seconds(value, &g->patience))
             return false;
     }
-    if (o->evidence && (g->quick || o->only || g->row || o->known)) {
+    if (o->evidence && (g->quick || o->only || g->row || o->known || strcmp(o->target, "host") != 0)) {
         fprintf(stderr, "gates: a page of evidence takes all rows at full values:"
-                        " no --quick, --smoke, --only, --row or --known with --evidence\n");
+                        " no --quick, --smoke, --only, --row, --known or --target with --evidence\n");
         return false;
     }
     bool known = o->only == NULL;
@@ -173,11 +183,12 @@ static void dispose(NstGates *g)
 int main(int n, char **words)
 {
     NstGates g = {.seed = (uint64_t)time(NULL) % 100000, .build = "build/release", .patience = 1};
-    Options o = {.commit = "unknown"};
+    Options o = {.commit = "unknown", .target = "host"};
+    Start start = {.g = &g, .options = &o};
     if (!read_options(n, words, &g, &o)) return usage();
     if (nst_ctx_init(&g.ctx) != NST_OK) return 2;
     int result = 2;
-    if (nst_guard(&g.ctx, prepare, &g) == NST_OK && (!o.known || nst_gates_read_known(&g.ctx, &g, o.known) == NST_OK)) {
+    if (nst_guard(&g.ctx, prepare, &start) == NST_OK) {
         NstText table;
         nst_text_init(&table, g.ctx.arena);
         run_subjects(&g, o.only);
