@@ -17,11 +17,22 @@ static double measured_of(const NstGates *g, const NstGateRow *row)
     return row->kind == NST_GATE_PEAK ? row->measured / g->peak_rate[row->peak] : row->measured;
 }
 
-bool nst_gates_is_met(const NstGates *g, const NstGateRow *row)
+static bool reaches(const NstGates *g, const NstGateRow *row, double measured)
 {
-    double measured = measured_of(g, row), required = required_of(g, row);
+    double required = required_of(g, row);
     if (row->kind == NST_GATE_INFO) return true;
     return row->kind == NST_GATE_MOST ? measured <= required : measured >= required;
+}
+
+bool nst_gates_is_met(const NstGates *g, const NstGateRow *row)
+{
+    return reaches(g, row, measured_of(g, row));
+}
+
+/* The second judgement, which only smoke has. */
+static bool is_met_by_median_alone(const NstGates *g, const NstGateRow *row)
+{
+    return g->smoke && !row->missing && row->rounds > 0 && !nst_gates_is_met(g, row) && reaches(g, row, row->typical);
 }
 
 static const char *join_notes(NstGates *g, const NstGateRow *row)
@@ -107,7 +118,8 @@ static const char *verdict(const NstGates *g, const NstGateRow *row)
 {
     if (row->absent) return "not on this CPU";
     if (row->kind == NST_GATE_INFO) return "";
-    return !row->missing && nst_gates_is_met(g, row) ? "met" : "**unmet**";
+    bool met = !row->missing && (nst_gates_is_met(g, row) || is_met_by_median_alone(g, row));
+    return met ? "met" : "**unmet**";
 }
 
 NstStatus nst_gates_read_known(NstCtx *ctx, NstGates *g, const char *path)
@@ -151,7 +163,13 @@ static bool print_row(const NstGates *g, const NstGateRow *row, NstText *text)
     }
     const char *word = verdict(g, row);
     bool unmet = strcmp(word, "**unmet**") == 0, known = unmet && is_known(g, row->name);
-    nst_text_add(text, " | %s%s | %s |\n", word, known ? " (known)" : "", row->note ? row->note : "");
+    nst_text_add(text, " | %s%s | %s", word, known ? " (known)" : "", row->note ? row->note : "");
+    if (is_met_by_median_alone(g, row)) {
+        nst_text_add(text, "%sjudged by the median of %d rounds beside its %s: ", row->note ? "; " : "", row->rounds,
+                     row->kind == NST_GATE_PEAK ? "peak" : "reference");
+        print_number(text, row->typical, row->unit);
+    }
+    nst_text_add(text, " |\n");
     return unmet && !known;
 }
 

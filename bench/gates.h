@@ -1,7 +1,9 @@
 /* gates.h: the frame of bench/gates: rows, their verdicts, and graphs compiled and run as a user's are.
  *
  * A row that falls short is measured further, for the machine may be busy: more rounds of all cases that it compares, until it
- * is met or the patience is used up.  Each gates_SUBJECT.c measures one subject and adds rows.  A row that stands for a share of the peak keeps its rate until
+ * is met or the patience is used up.  Where one is then still short by its bests, smoke judges it a second time: by the median
+ * over the rounds of what the times within one say, for what disturbs a round disturbs all of its cases, while the calm moment
+ * of a short reference may be none for a long kernel.  Each gates_SUBJECT.c measures one subject and adds rows.  A row that stands for a share of the peak keeps its rate until
  * all is measured: the peak is the larger of the peak loops of the whole run and of the best row seen, not counting rows
  * whose work includes taps in the padding (they may lie above the peak).  Times are wall
  * time, but of calls of one thread over 2 ms its processor time, so that what others do on the machine counts less. */
@@ -27,6 +29,8 @@ typedef struct NstGateRow {
     double measured, required; /* required: smoke takes half of it, or allows twice as much */
     NstPeak peak;
     bool counts_skipped; /* work that no kernel need do (taps in the padding) is counted: no measure of the peak */
+    double typical;      /* median over the rounds, of a rate its share of that round's peak; smoke judges by it too */
+    int rounds;          /* of which `typical` is the median; 0 = none */
     const char *more;    /* how much longer it was measured; NULL = no longer */
     const char *missing; /* why there is no measurement; NULL = measured */
     bool absent;         /* this CPU lacks what the row is about: neither met nor unmet */
@@ -54,7 +58,7 @@ typedef struct NstGates {
 
 /* --- rows ---------------------------------------------------------------------------------------------------- */
 
-/* Whether a row is met, by the best peak so far; true for a row without a requirement. */
+/* Whether a row is met by what was measured best, and by the best peak so far; true for a row without a requirement. */
 bool nst_gates_is_met(const NstGates *g, const NstGateRow *row);
 
 /* Adds a row; texts are copied. */
@@ -74,7 +78,8 @@ bool nst_gates_try(NstGates *g, const char *name, NstStatus (*body)(NstCtx *ctx,
 /* Takes the names of rows known to be unmet from a file: a name a line, a tab, why.  Errors: NST_E_IO, NST_E_PARSE. */
 NstStatus nst_gates_read_known(NstCtx *ctx, NstGates *g, const char *path) NST_MUST_CHECK;
 
-/* Adds the peaks and all rows as a table of Markdown.  Result: how many are unmet, known ones left out. */
+/* Adds the peaks and all rows as a table of Markdown; those that smoke judged by their medians say so.  Result: how many are
+ * unmet, known ones left out. */
 int nst_gates_table(const NstGates *g, NstText *text);
 
 /* --- graphs -------------------------------------------------------------------------------------------------- */
@@ -156,6 +161,28 @@ NstStatus nst_gate_trial_of_threads(NstCtx *ctx, NstGates *g, const NstBenchCase
 /* Adds rounds for so many seconds. */
 NstStatus nst_gate_trial_extend(NstCtx *ctx, NstGates *g, NstGateTrial *trial, double seconds) NST_MUST_CHECK;
 
+/* Times by which a row is judged: the best of each case, or those of one round. */
+typedef struct NstGateTimes {
+    double ns[NST_BENCH_MAX_CASES]; /* of a call */
+    double peak;                    /* GOP/s: the best seen, or of that round; 0 = a trial without one */
+} NstGateTimes;
+
+/* What they say: GOP/s of a row of kind NST_GATE_PEAK, else what its `required` is compared with. */
+typedef double NstGateSays(const void *subject, const NstGateTimes *times);
+
+NstGateTimes nst_gate_trial_bests(const NstGates *g, const NstGateTrial *trial);
+/* The median over the rounds of what the times of one say. */
+double nst_gate_trial_typical(const NstGateTrial *trial, NstGateSays *says, const void *subject);
+
+/* Sets the row's `measured`, `typical` and `rounds`. */
+void nst_gate_trial_judge(const NstGates *g, const NstGateTrial *trial, NstGateSays *says, const void *subject,
+                          NstGateRow *row);
+
+/* The same for a row that the worst of n trials stands for: `typical` is the worst of those that fall short by their bests.
+ * Result: the worst one's number. */
+int nst_gates_judge_worst(const NstGates *g, NstGateTrial *const *trials, NstGateSays *says,
+                          const void *const *subjects, int n, NstGateRow *row);
+
 /* The subject's judgement of its rows by what is measured so far: the trial that one of them falls short by, NULL if all are
  * met. */
 typedef NstGateTrial *NstGateBehind(void *subject);
@@ -183,7 +210,7 @@ typedef struct NstGateNear {
     NstGateRow row;                      /* of the worst; `required` is that of one shape */
     const void *shape[NST_GATES_NEAR];   /* the subject's */
     NstGateTrial *trial[NST_GATES_NEAR]; /* theirs */
-    double (*measured)(const void *shape);
+    NstGateSays *says;                   /* of a shape */
     int worst;
 } NstGateNear;
 

@@ -9,7 +9,7 @@
 #include "codegen/codegen.h"
 #include "ir/base/os.h"
 
-#define REPEATS 3 /* of everything; the best counts */
+#define REPEATS 3 /* of everything; the best counts; smoke ends with the first that is good enough */
 
 /* A register tile of 14 rows and two vectors, scheduled by hand: its IR does not depend on the passes. */
 static const char fixed_kernel[] =
@@ -230,22 +230,33 @@ static NstStatus digits(NstCtx *ctx, void *arg)
     return NST_OK;
 }
 
+static NstGateRow over_fixed(const Compile *c)
+{
+    return (NstGateRow){.name = "ResNet-50's kernels, compile time over that of the fixed module",
+                        .unit = "x",
+                        .kind = NST_GATE_MOST,
+                        .measured = (c->passes_ms + c->kernels_ms) / c->fixed_ms,
+                        .required = 100};
+}
+
 void nst_gates_compile(NstGates *g)
 {
     Compile c = {.g = g, .fixed_ms = INFINITY, .passes_ms = INFINITY, .kernels_ms = INFINITY, .prepack_ms = INFINITY};
     int instructions = 0;
     if (!nst_gates_try(g, "fixed module", count_instructions, &instructions)) return;
     bool good = true;
-    for (int k = 0; k < (g->smoke ? 1 : REPEATS) && good; k++)
+    NstGateRow row = {0};
+    for (int k = 0; k < REPEATS && good; k++) {
         good = nst_gates_try(g, "ResNet-50's kernels", one_pass, &c);
+        row = over_fixed(&c);
+        if (g->smoke && nst_gates_is_met(g, &row)) break;
+    }
     NstArena *arena = g->ctx.arena;
     if (good) {
-        nst_gates_most(g, "ResNet-50's kernels, compile time over that of the fixed module",
-                       (c.passes_ms + c.kernels_ms) / c.fixed_ms, 100, "x",
-                       nst_format(arena,
-                                  "%u kernels, %u distinct: passes %.0f ms, code %.0f ms; fixed module of %d "
-                                  "instructions %.2f ms",
-                                  c.n_kernels, c.n_distinct, c.passes_ms, c.kernels_ms, instructions, c.fixed_ms));
+        row.note = nst_format(
+            arena, "%u kernels, %u distinct: passes %.0f ms, code %.0f ms; fixed module of %d instructions %.2f ms",
+            c.n_kernels, c.n_distinct, c.passes_ms, c.kernels_ms, instructions, c.fixed_ms);
+        nst_gates_add(g, row);
         nst_gates_info(g, "compile time a kernel", c.kernels_ms / c.n_distinct, "ms",
                        nst_format(arena, "slowest %s %.1f ms; %u prepack kernels, %u distinct, %.0f ms more",
                                   c.slowest ? c.slowest : "?", c.slowest_ms, c.n_prepack, c.n_prepack_distinct,

@@ -118,34 +118,40 @@ static double operations(const Convolution *v)
 
 /* --- what a trial says --------------------------------------------------------------------------------------- */
 
-static double copy_ns(const Convolution *v)
+static double copy_ns(const NstGateTimes *times)
 {
-    return nst_bench_least(&v->trial->bench, 0, 1 + NST_COPY_CASES);
+    return nst_bench_least(times->ns, 1 + NST_COPY_CASES);
 }
 
-static double fma_ns(const Convolution *v)
+static double fma_ns(const Convolution *v, const NstGateTimes *times)
 {
-    return operations(v) / v->g->peak_rate[v->g->peak];
+    return operations(v) / times->peak;
 }
 
 /* GOP/s.  Of a row of the copy bandwidth: the time of the quickest copy, or that of the FMAs at their peak where that is longer
  * (nine of them an element, with vectors of 256 bits on a CPU whose last-level cache holds all), over the convolution's. */
-static double measured(const void *arg)
+static double says(const void *arg, const NstGateTimes *times)
 {
     const Convolution *v = arg;
-    const NstBench *bench = &v->trial->bench;
-    return v->copy ? fmax(copy_ns(v), fma_ns(v)) / bench->times[0].best : nst_bench_rate(bench, 0);
+    return (v->copy ? fmax(copy_ns(times), fma_ns(v, times)) : operations(v)) / times->ns[0];
+}
+
+static double measured(const Convolution *v)
+{
+    NstGateTimes bests = nst_gate_trial_bests(v->g, v->trial);
+    return says(v, &bests);
 }
 
 static NstGateRow row_of(const Convolution *v, double required)
 {
-    return (NstGateRow){.name = v->name,
-                        .unit = "%",
-                        .kind = v->copy ? NST_GATE_LEAST : NST_GATE_PEAK,
-                        .measured = measured(v),
-                        .required = required,
-                        .peak = v->g->peak,
-                        .counts_skipped = v->kernel > 1 && v->kind != TRANSPOSED};
+    NstGateRow row = {.name = v->name,
+                      .unit = "%",
+                      .kind = v->copy ? NST_GATE_LEAST : NST_GATE_PEAK,
+                      .required = required,
+                      .peak = v->g->peak,
+                      .counts_skipped = v->kernel > 1 && v->kind != TRANSPOSED};
+    nst_gate_trial_judge(v->g, v->trial, says, v, &row);
+    return row;
 }
 
 static double milliseconds(const Convolution *v)
@@ -156,10 +162,10 @@ static double milliseconds(const Convolution *v)
 static const char *facts(NstCtx *ctx, const Convolution *v)
 {
     const char *program = nst_gate_program_facts(ctx, v->program);
-    double ns = v->trial->bench.times[0].best;
+    NstGateTimes bests = nst_gate_trial_bests(v->g, v->trial);
     if (!v->copy) return nst_format(ctx->arena, "%.3f ms, %s", milliseconds(v), program);
     return nst_format(ctx->arena, "%.3f ms, %.1f %% of the copy, %.1f %% of the FMA peak, %s", milliseconds(v),
-                      100 * copy_ns(v) / ns, 100 * fma_ns(v) / ns, program);
+                      100 * copy_ns(&bests) / bests.ns[0], 100 * fma_ns(v, &bests) / bests.ns[0], program);
 }
 
 static NstGateTrial *behind(void *arg)
@@ -223,7 +229,7 @@ static NstStatus measure_near(NstCtx *ctx, void *arg)
     NstGates *g = row->g;
     uint64_t state = g->seed;
     Convolution *shapes = NST_NEW_ARRAY(ctx->arena, Convolution, NST_GATES_NEAR);
-    NstGateNear near = {.g = g, .measured = measured};
+    NstGateNear near = {.g = g, .says = says};
     for (int k = 0; k < NST_GATES_NEAR; k++) {
         Convolution *v = &shapes[k];
         *v = *row;

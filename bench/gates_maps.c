@@ -72,17 +72,21 @@ static NstStatus make_exp(NstCtx *ctx, NstGates *g, NstGateProgram **p)
 
 /* --- what a trial says --------------------------------------------------------------------------------------- */
 
-static double copy_ns(const Chain *c)
+static double copy_ns(const Chain *c, const NstGateTimes *times)
 {
-    return nst_bench_least(&c->trial->bench, 1, c->n_copies);
+    return nst_bench_least(times->ns + 1, c->n_copies);
+}
+
+static double says(const void *arg, const NstGateTimes *times)
+{
+    return times->ns[0] / copy_ns(arg, times);
 }
 
 static NstGateRow copy_row(const Chain *c)
 {
-    return (NstGateRow){.unit = "x",
-                        .kind = NST_GATE_MOST,
-                        .measured = c->trial->bench.times[0].best / copy_ns(c),
-                        .required = c->required};
+    NstGateRow row = {.unit = "x", .kind = NST_GATE_MOST, .required = c->required};
+    nst_gate_trial_judge(c->g, c->trial, says, c, &row);
+    return row;
 }
 
 static NstGateTrial *behind(void *arg)
@@ -94,10 +98,10 @@ static NstGateTrial *behind(void *arg)
 
 static const char *copy_note(NstCtx *ctx, const Chain *c, double elements)
 {
-    const NstBenchTimes *times = c->trial->bench.times;
+    NstGateTimes bests = nst_gate_trial_bests(c->g, c->trial);
     double exps = 2 + (double)(c->width - first_part(c)) / c->width; /* an element */
-    double exp_ns = exps * times[1 + c->n_copies].best / EXP_ELEMENTS * elements;
-    const char *note = nst_format(ctx->arena, "%.3f ms, copy %.3f ms", times[0].best / 1e6, copy_ns(c) / 1e6);
+    double exp_ns = exps * bests.ns[1 + c->n_copies] / EXP_ELEMENTS * elements;
+    const char *note = nst_format(ctx->arena, "%.3f ms, copy %.3f ms", bests.ns[0] / 1e6, copy_ns(c, &bests) / 1e6);
     if (!c->has_exp) return note;
     return nst_format(ctx->arena, "%s; its %.1f exp an element alone, in L2: %.3f ms", note, exps, exp_ns / 1e6);
 }

@@ -74,53 +74,56 @@ static NstStatus check_result(NstCtx *ctx, const Product *p)
 
 /* --- what a trial says --------------------------------------------------------------------------------------- */
 
-static double read_ns(const Product *p)
+static double read_ns(const NstGateTimes *times)
 {
-    return nst_bench_least(&p->trial->bench, 0, 1 + NST_READ_CASES);
+    return nst_bench_least(times->ns, 1 + NST_READ_CASES);
 }
 
-static double fma_ns(const Product *p)
+static double fma_ns(const Product *p, const NstGateTimes *times)
 {
-    return operations(p) / p->g->peak_rate[p->g->peak];
+    return operations(p) / times->peak;
 }
 
 /* GOP/s.  Of a thin one: the time of the quickest read, or that of the FMAs at their peak where that is longer (eight rows on a
  * CPU whose last-level cache gives 128 GB/s), over the product's. */
-static double measured(const void *arg)
+static double says(const void *arg, const NstGateTimes *times)
 {
     const Product *p = arg;
-    double ns = p->trial->bench.times[0].best;
-    return is_thin(p) ? fmax(read_ns(p), fma_ns(p)) / ns : operations(p) / ns;
+    return (is_thin(p) ? fmax(read_ns(times), fma_ns(p, times)) : operations(p)) / times->ns[0];
 }
 
 static NstGateRow share_row(const Product *p, double required)
 {
-    return (NstGateRow){.name = p->name,
-                        .unit = "%",
-                        .kind = is_thin(p) ? NST_GATE_LEAST : NST_GATE_PEAK,
-                        .measured = measured(p),
-                        .required = required,
-                        .peak = p->peak};
+    NstGateRow row = {.name = p->name,
+                      .unit = "%",
+                      .kind = is_thin(p) ? NST_GATE_LEAST : NST_GATE_PEAK,
+                      .required = required,
+                      .peak = p->peak};
+    nst_gate_trial_judge(p->g, p->trial, says, p, &row);
+    return row;
 }
 
 static const char *share_note(const Product *p)
 {
     const char *facts = nst_gate_program_facts(&p->g->ctx, p->program);
-    double ns = p->trial->bench.times[0].best;
+    NstGateTimes bests = nst_gate_trial_bests(p->g, p->trial);
     if (!is_thin(p)) return facts;
     return nst_format(p->g->ctx.arena, "%.1f %% of the read bandwidth, %.1f %% of the FMA peak; %s",
-                      100 * read_ns(p) / ns, 100 * fma_ns(p) / ns, facts);
+                      100 * read_ns(&bests) / bests.ns[0], 100 * fma_ns(p, &bests) / bests.ns[0], facts);
+}
+
+static double onednn_says(const void *arg, const NstGateTimes *times)
+{
+    const Product *p = arg;
+    return times->ns[p->trial->bench.n_cases - 2] / times->ns[0];
 }
 
 static NstGateRow onednn_row(const Product *p, const char *name)
 {
-    const NstBench *bench = &p->trial->bench;
-    return (NstGateRow){.name = name,
-                        .unit = "x",
-                        .note = nst_onednn_version(p->g->onednn),
-                        .kind = NST_GATE_LEAST,
-                        .measured = bench->times[bench->n_cases - 2].best / bench->times[0].best,
-                        .required = 0.95};
+    NstGateRow row = {
+        .name = name, .unit = "x", .note = nst_onednn_version(p->g->onednn), .kind = NST_GATE_LEAST, .required = 0.95};
+    nst_gate_trial_judge(p->g, p->trial, onednn_says, p, &row);
+    return row;
 }
 
 static NstGateTrial *product_behind(void *arg)
@@ -188,7 +191,7 @@ static NstStatus measure_near(NstCtx *ctx, void *arg)
     const Product *row = arg;
     uint64_t state = row->g->seed;
     Product *shapes = NST_NEW_ARRAY(ctx->arena, Product, NST_GATES_NEAR);
-    NstGateNear near = {.g = row->g, .measured = measured};
+    NstGateNear near = {.g = row->g, .says = says};
     for (int k = 0; k < NST_GATES_NEAR; k++) {
         Product *p = &shapes[k];
         *p = *row;

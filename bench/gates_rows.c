@@ -75,18 +75,34 @@ static void one_kernel(NstCtx *ctx, const Rows *r, const NstGateProgram *p, cons
 /* The cases of its trial. */
 enum { SOFTMAX, OUR_EXP, LIBRARY_EXP };
 
+/* A time over that of its reference. */
+static NstGateRow time_over(const Rows *r, NstGateSays *says, double required)
+{
+    NstGateRow row = {.unit = "x", .kind = NST_GATE_MOST, .required = required};
+    nst_gate_trial_judge(r->g, r->trial, says, r, &row);
+    return row;
+}
+
+static double softmax_says(const void *arg, const NstGateTimes *times)
+{
+    (void)arg;
+    return times->ns[SOFTMAX] / times->ns[OUR_EXP];
+}
+
 static NstGateRow softmax_row(const Rows *r)
 {
-    const NstBenchTimes *times = r->trial->bench.times;
-    return (NstGateRow){
-        .unit = "x", .kind = NST_GATE_MOST, .measured = times[SOFTMAX].best / times[OUR_EXP].best, .required = 2};
+    return time_over(r, softmax_says, 2);
+}
+
+static double exp_says(const void *arg, const NstGateTimes *times)
+{
+    (void)arg;
+    return times->ns[OUR_EXP] / fmin(times->ns[OUR_EXP], times->ns[LIBRARY_EXP]);
 }
 
 static NstGateRow exp_row(const Rows *r)
 {
-    const NstBenchTimes *times = r->trial->bench.times;
-    double best = fmin(times[OUR_EXP].best, times[LIBRARY_EXP].best);
-    return (NstGateRow){.unit = "x", .kind = NST_GATE_MOST, .measured = times[OUR_EXP].best / best, .required = 1.2};
+    return time_over(r, exp_says, 1.2);
 }
 
 static NstGateTrial *softmax_behind(void *arg)
@@ -144,17 +160,20 @@ static NstStatus softmax(NstCtx *ctx, void *arg)
 
 /* --- layer norm against a copy ------------------------------------------------------------------------------- */
 
-static double copy_ns(const Rows *r)
+static double copy_ns(const NstGateTimes *times)
 {
-    double best = INFINITY;
-    for (int k = 1; k <= NST_COPY_CASES; k++) best = fmin(best, r->trial->bench.times[k].best);
-    return best;
+    return nst_bench_least(times->ns + 1, NST_COPY_CASES);
+}
+
+static double norm_says(const void *arg, const NstGateTimes *times)
+{
+    (void)arg;
+    return times->ns[0] / copy_ns(times);
 }
 
 static NstGateRow norm_row(const Rows *r)
 {
-    return (NstGateRow){
-        .unit = "x", .kind = NST_GATE_MOST, .measured = r->trial->bench.times[0].best / copy_ns(r), .required = 2};
+    return time_over(r, norm_says, 2);
 }
 
 static NstGateTrial *norm_behind(void *arg)
@@ -180,8 +199,9 @@ static NstStatus layer_norm(NstCtx *ctx, void *arg)
     NST_TRY(nst_gate_trial_new(ctx, g, cases, n_cases, NST_PEAK_COUNT, &r->trial));
     NST_TRY(nst_gates_insist(ctx, g, norm_behind, r, &more));
     NstGateRow row = norm_row(r);
+    NstGateTimes bests = nst_gate_trial_bests(g, r->trial);
     row.name = named(ctx, r, "layer norm", "time over a copy");
-    row.note = nst_format(ctx->arena, "%.1f us, copy %.1f us", r->trial->bench.times[0].best / 1e3, copy_ns(r) / 1e3);
+    row.note = nst_format(ctx->arena, "%.1f us, copy %.1f us", bests.ns[0] / 1e3, copy_ns(&bests) / 1e3);
     row.more = more;
     nst_gates_add(g, row);
     return NST_OK;

@@ -1,6 +1,7 @@
 /* gates_symbolic.c: graphs of open sizes against the same ones compiled for exactly those sizes. */
 #include "bench/gates.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -63,60 +64,78 @@ static double operations(Subject subject, const NstGateSize of[2])
 
 /* --- what the trials say ------------------------------------------------------------------------------------- */
 
-static double ratio_of(const Size *size)
+static double over_exact(const void *size, const NstGateTimes *times)
 {
-    return size->trial->bench.times[1].best / size->trial->bench.times[0].best;
+    (void)size;
+    return times->ns[1] / times->ns[0];
 }
 
-static const Size *worst_ratio(const Symbolic *s)
+static double exact_rate(const void *size, const NstGateTimes *times)
 {
-    const Size *worst = &s->size[0];
-    for (int k = 1; k < s->n; k++)
-        if (ratio_of(&s->size[k]) > ratio_of(worst)) worst = &s->size[k];
-    return worst;
+    return ((const Size *)size)->trial->bench.cases[0].work / times->ns[0];
 }
 
-/* The slowest exact one of the sizes from 14 on, for which a share of the peak is required. */
-static const Size *worst_exact(const Symbolic *s)
+static double ratio_of(const Symbolic *s, const Size *size)
 {
-    const Size *worst = NULL;
-    for (int k = 0; k < s->n; k++) {
-        const Size *size = &s->size[k];
-        if (size->of[0].value < 14) continue;
-        if (!worst || nst_bench_rate(&size->trial->bench, 0) < nst_bench_rate(&worst->trial->bench, 0)) worst = size;
-    }
-    return worst;
+    NstGateTimes bests = nst_gate_trial_bests(s->g, size->trial);
+    return over_exact(size, &bests);
 }
 
 static NstGateRow mean_row(const Symbolic *s)
 {
-    double sum = 0;
-    for (int k = 0; k < s->n; k++) sum += log(ratio_of(&s->size[k]));
-    return (NstGateRow){.unit = "x", .kind = NST_GATE_MOST, .measured = exp(sum / s->n), .required = 1.1};
+    double sum = 0, typical = 0;
+    int rounds = INT_MAX;
+    for (int k = 0; k < s->n; k++) {
+        const NstGateTrial *trial = s->size[k].trial;
+        sum += log(ratio_of(s, &s->size[k]));
+        typical += log(nst_gate_trial_typical(trial, over_exact, NULL));
+        rounds = trial->bench.n_rounds < rounds ? trial->bench.n_rounds : rounds;
+    }
+    return (NstGateRow){.unit = "x",
+                        .kind = NST_GATE_MOST,
+                        .measured = exp(sum / s->n),
+                        .required = 1.1,
+                        .typical = exp(typical / s->n),
+                        .rounds = rounds};
 }
 
-static NstGateRow worst_row(const Symbolic *s)
+/* The worst of the sizes from `least` on, in the row. */
+static const Size *worst_from(const Symbolic *s, int64_t least, NstGateSays *says, NstGateRow *row)
 {
-    return (NstGateRow){.unit = "x", .kind = NST_GATE_MOST, .measured = ratio_of(worst_ratio(s)), .required = 1.5};
+    NstGateTrial *trials[MAX_SIZES];
+    const void *sizes[MAX_SIZES];
+    int n = 0;
+    for (int k = 0; k < s->n; k++) {
+        if (s->size[k].of[0].value < least) continue;
+        sizes[n] = &s->size[k];
+        trials[n++] = s->size[k].trial;
+    }
+    return sizes[nst_gates_judge_worst(s->g, trials, says, sizes, n, row)];
 }
 
-/* Without a requirement for what is no contraction. */
-static NstGateRow exact_row(const Symbolic *s)
+static const Size *worst_row(const Symbolic *s, NstGateRow *row)
 {
-    return (NstGateRow){.unit = "%",
+    *row = (NstGateRow){.unit = "x", .kind = NST_GATE_MOST, .required = 1.5};
+    return worst_from(s, 0, over_exact, row);
+}
+
+/* Of the sizes from 14 on, for which a share of the peak is required; without a requirement for what is no contraction. */
+static const Size *exact_row(const Symbolic *s, NstGateRow *row)
+{
+    *row = (NstGateRow){.unit = "%",
                         .kind = s->subject == SOFTMAX ? NST_GATE_INFO : NST_GATE_PEAK,
-                        .measured = nst_bench_rate(&worst_exact(s)->trial->bench, 0),
                         .required = 0.70,
                         .peak = s->g->peak,
                         .counts_skipped = s->subject == CONVOLUTION};
+    return worst_from(s, 14, exact_rate, row);
 }
 
-/* Of the sizes that lie above what the mean may be, the one that was measured least. */
-static NstGateTrial *least_measured_above(const Symbolic *s, double mean)
+/* Of the worst size and those that lie above what the mean may be, the one that was measured least. */
+static NstGateTrial *least_measured_above(const Symbolic *s, double mean, const Size *worst)
 {
-    NstGateTrial *least = worst_ratio(s)->trial;
+    NstGateTrial *least = worst->trial;
     for (int k = 0; k < s->n; k++)
-        if (ratio_of(&s->size[k]) > mean && s->size[k].trial->more_seconds < least->more_seconds)
+        if (ratio_of(s, &s->size[k]) > mean && s->size[k].trial->more_seconds < least->more_seconds)
             least = s->size[k].trial;
     return least;
 }
@@ -124,10 +143,11 @@ static NstGateTrial *least_measured_above(const Symbolic *s, double mean)
 static NstGateTrial *behind(void *arg)
 {
     Symbolic *s = arg;
-    NstGateRow worst = worst_row(s), exact = exact_row(s), mean = mean_row(s);
-    if (!nst_gates_is_met(s->g, &worst)) return worst_ratio(s)->trial;
-    if (!nst_gates_is_met(s->g, &exact)) return worst_exact(s)->trial;
-    return nst_gates_is_met(s->g, &mean) ? NULL : least_measured_above(s, mean.required);
+    NstGateRow worst, exact, mean = mean_row(s);
+    const Size *slowest = worst_row(s, &worst), *slowest_exact = exact_row(s, &exact);
+    if (!nst_gates_is_met(s->g, &worst)) return slowest->trial;
+    if (!nst_gates_is_met(s->g, &exact)) return slowest_exact->trial;
+    return nst_gates_is_met(s->g, &mean) ? NULL : least_measured_above(s, mean.required, slowest);
 }
 
 static const char *text_of_size(NstCtx *ctx, const Symbolic *s, const Size *size)
@@ -138,14 +158,15 @@ static const char *text_of_size(NstCtx *ctx, const Symbolic *s, const Size *size
 
 static void add_rows(NstCtx *ctx, const Symbolic *s, const char *more)
 {
-    NstGateRow rows[] = {mean_row(s), worst_row(s), exact_row(s)};
+    NstGateRow rows[3] = {mean_row(s)};
+    const Size *slowest = worst_row(s, &rows[1]), *slowest_exact = exact_row(s, &rows[2]);
     for (int k = 0; k < 3; k++) rows[k].more = more;
     rows[0].name = nst_format(ctx->arena, "%s, time over exact, geometric mean", s->name);
     rows[0].note = nst_format(ctx->arena, "%d sizes", s->n);
     rows[1].name = nst_format(ctx->arena, "%s, time over exact, worst", s->name);
-    rows[1].note = nst_format(ctx->arena, "at %s", text_of_size(ctx, s, worst_ratio(s)));
+    rows[1].note = nst_format(ctx->arena, "at %s", text_of_size(ctx, s, slowest));
     rows[2].name = nst_format(ctx->arena, "%s, exact from 14 on", s->name);
-    rows[2].note = nst_format(ctx->arena, "worst at %s", text_of_size(ctx, s, worst_exact(s)));
+    rows[2].note = nst_format(ctx->arena, "worst at %s", text_of_size(ctx, s, slowest_exact));
     nst_gates_add(s->g, rows[0]);
     nst_gates_add(s->g, rows[1]);
     nst_gates_most(s->g, nst_format(ctx->arena, "%s, sizes whose bits differ", s->name), s->differ, 0, "", NULL);

@@ -103,31 +103,109 @@ NstStatus nst_gates_insist(NstCtx *ctx, NstGates *g, NstGateBehind *behind, void
     return NST_OK;
 }
 
+/* --- what a trial says --------------------------------------------------------------------------------------- */
+
+NstGateTimes nst_gate_trial_bests(const NstGates *g, const NstGateTrial *trial)
+{
+    NstGateTimes times = {.peak = trial->peak == NST_PEAK_COUNT ? 0 : g->peak_rate[trial->peak]};
+    for (int k = 0; k < trial->bench.n_cases; k++) times.ns[k] = trial->bench.times[k].best;
+    return times;
+}
+
+typedef struct Round {
+    const NstGateTrial *trial;
+    NstGateSays *says;
+    const void *subject;
+    bool share; /* of the round's peak */
+} Round;
+
+static double round_says(const void *arg, const double *ns)
+{
+    const Round *r = arg;
+    const NstBench *bench = &r->trial->bench;
+    int last = bench->n_cases - 1;
+    NstGateTimes times = {.peak = r->trial->peak == NST_PEAK_COUNT ? 0 : bench->cases[last].work / ns[last]};
+    memcpy(times.ns, ns, (size_t)bench->n_cases * sizeof *ns);
+    double said = r->says(r->subject, &times);
+    return r->share ? said / times.peak : said;
+}
+
+static double typical_of(const NstGateTrial *trial, NstGateSays *says, const void *subject, bool share)
+{
+    Round round = {.trial = trial, .says = says, .subject = subject, .share = share};
+    return nst_bench_by_round(&trial->bench, round_says, &round).median;
+}
+
+double nst_gate_trial_typical(const NstGateTrial *trial, NstGateSays *says, const void *subject)
+{
+    return typical_of(trial, says, subject, false);
+}
+
+void nst_gate_trial_judge(const NstGates *g, const NstGateTrial *trial, NstGateSays *says, const void *subject,
+                          NstGateRow *row)
+{
+    NstGateTimes bests = nst_gate_trial_bests(g, trial);
+    row->measured = says(subject, &bests);
+    row->typical = typical_of(trial, says, subject, row->kind == NST_GATE_PEAK);
+    row->rounds = trial->bench.n_rounds;
+}
+
+static bool is_worse(const NstGateRow *row, double a, double b)
+{
+    return row->kind == NST_GATE_MOST ? a > b : a < b;
+}
+
+int nst_gates_judge_worst(const NstGates *g, NstGateTrial *const *trials, NstGateSays *says,
+                          const void *const *subjects, int n, NstGateRow *row)
+{
+    NstGateRow worst = *row, behind = *row; /* by bests; by medians, of those that fall short by bests */
+    bool met = true;
+    int at = 0;
+    for (int k = 0; k < n; k++) {
+        NstGateRow one = *row;
+        nst_gate_trial_judge(g, trials[k], says, subjects[k], &one);
+        if (k == 0 || is_worse(row, one.measured, worst.measured)) worst = one, at = k;
+        if (nst_gates_is_met(g, &one)) continue;
+        if (met || is_worse(row, one.typical, behind.typical)) behind = one;
+        met = false;
+    }
+    row->measured = worst.measured;
+    row->typical = met ? worst.typical : behind.typical;
+    row->rounds = met ? worst.rounds : behind.rounds;
+    return at;
+}
+
 /* --- one graph ----------------------------------------------------------------------------------------------- */
 
 typedef struct Rate {
     const NstGates *g;
     NstGateRow *row;
+    double work;
     NstGateTrial *trial;
 } Rate;
+
+static double rate_of(const void *arg, const NstGateTimes *times)
+{
+    return ((const Rate *)arg)->work / times->ns[0];
+}
 
 static NstGateTrial *rate_behind(void *arg)
 {
     Rate *r = arg;
-    r->row->measured = nst_bench_rate(&r->trial->bench, 0);
+    nst_gate_trial_judge(r->g, r->trial, rate_of, r, r->row);
     return nst_gates_is_met(r->g, r->row) ? NULL : r->trial;
 }
 
 NstStatus nst_gates_rate_of(NstCtx *ctx, NstGates *g, const NstGateSource *source, double work, NstGateRow *row,
                             NstGateProgram **program)
 {
-    Rate rate = {.g = g, .row = row};
+    Rate rate = {.g = g, .row = row, .work = work};
     NST_TRY(nst_gate_program_new(ctx, g, source, program));
     NST_TRY(nst_gate_program_bind(ctx, g, *program, NULL, 0));
     NstBenchCase run = nst_gate_program_case(*program, 0, work);
     NST_TRY(nst_gate_trial_new(ctx, g, &run, 1, row->peak, &rate.trial));
     NST_TRY(nst_gates_insist(ctx, g, rate_behind, &rate, &row->more));
-    row->measured = nst_bench_rate(&rate.trial->bench, 0);
+    nst_gate_trial_judge(g, rate.trial, rate_of, &rate, row);
     return NST_OK;
 }
 
@@ -135,13 +213,7 @@ NstStatus nst_gates_rate_of(NstCtx *ctx, NstGates *g, const NstGateSource *sourc
 
 static void find_worst(NstGateNear *near)
 {
-    near->row.measured = INFINITY;
-    for (int k = 0; k < NST_GATES_NEAR; k++) {
-        double measured = near->measured(near->shape[k]);
-        if (measured >= near->row.measured) continue;
-        near->row.measured = measured;
-        near->worst = k;
-    }
+    near->worst = nst_gates_judge_worst(near->g, near->trial, near->says, near->shape, NST_GATES_NEAR, &near->row);
 }
 
 static NstGateTrial *near_behind(void *arg)

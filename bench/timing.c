@@ -2,7 +2,6 @@
 #include "bench/timing.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -38,10 +37,10 @@ double nst_bench_rate(const NstBench *bench, int i)
     return bench->cases[i].work / bench->times[i].best;
 }
 
-double nst_bench_least(const NstBench *bench, int first, int n)
+double nst_bench_least(const double *ns, int n)
 {
-    double least = INFINITY;
-    for (int k = first; k < first + n; k++) least = fmin(least, bench->times[k].best);
+    double least = ns[0];
+    for (int k = 1; k < n; k++) least = ns[k] < least ? ns[k] : least;
     return least;
 }
 
@@ -56,17 +55,30 @@ static double *scratch(const NstBench *bench)
     return bench->samples + (size_t)bench->n_rounds * (size_t)bench->n_cases;
 }
 
-NstBenchRatio nst_bench_ratio(const NstBench *bench, int over, int under)
+NstBenchRatio nst_bench_by_round(const NstBench *bench, NstBenchSays *says, const void *subject)
 {
     double *ratios = scratch(bench);
-    for (int r = 0; r < bench->n_rounds; r++) {
-        const double *round = bench->samples + (size_t)r * (size_t)bench->n_cases;
-        ratios[r] = round[over] / round[under];
-    }
+    for (int r = 0; r < bench->n_rounds; r++)
+        ratios[r] = says(subject, bench->samples + (size_t)r * (size_t)bench->n_cases);
     double median = nst_bench_quantile(ratios, bench->n_rounds, 0.5);
     return (NstBenchRatio){.median = median,
                            .low = quantile_of_sorted(ratios, bench->n_rounds, 0.1),
                            .high = quantile_of_sorted(ratios, bench->n_rounds, 0.9)};
+}
+
+typedef struct Pair {
+    int over, under;
+} Pair;
+
+static double ratio_of(const void *subject, const double *ns)
+{
+    const Pair *pair = subject;
+    return ns[pair->over] / ns[pair->under];
+}
+
+NstBenchRatio nst_bench_ratio(const NstBench *bench, int over, int under)
+{
+    return nst_bench_by_round(bench, ratio_of, &(Pair){.over = over, .under = under});
 }
 
 static void summarise(NstBench *bench)

@@ -40,7 +40,7 @@ typedef struct NstBenchTimes {
     double best, median, p99;
 } NstBenchTimes;
 
-/* A ratio of two cases over the rounds: median, and the tenth and ninetieth percentile. */
+/* A ratio of cases over the rounds: median, and the tenth and ninetieth percentile. */
 typedef struct NstBenchRatio {
     double median, low, high;
 } NstBenchRatio;
@@ -73,11 +73,17 @@ void nst_bench_dispose(NstBench *bench);
 double nst_bench_rate(const NstBench *bench, int i);
 double nst_bench_median_rate(const NstBench *bench, int i);
 
-/* The least best time of cases first .. first + n - 1, in ns. */
-double nst_bench_least(const NstBench *bench, int first, int n);
-
 /* Time of case `over` divided by time of case `under`, round by round. */
 NstBenchRatio nst_bench_ratio(const NstBench *bench, int over, int under);
+
+/* The least of n times. */
+double nst_bench_least(const double *ns, int n);
+
+/* What the times of all cases in one round (ns of a call) say; [subject: the caller's]. */
+typedef double NstBenchSays(const void *subject, const double *ns);
+
+/* The same of any number made from a round's times. */
+NstBenchRatio nst_bench_by_round(const NstBench *bench, NstBenchSays *says, const void *subject);
 
 /* The q-quantile (0..1) of n values by the nearest rank; sorts them in place.  n >= 1. */
 double nst_bench_quantile(double *values, int n, double q);
