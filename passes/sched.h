@@ -31,7 +31,7 @@ typedef struct NstTileSchedule {
     int planes;        /* of a tile along it where no border is near: the tile is planes x rows x vectors */
     int prefetch;      /* elements of the innermost reduction axis to prefetch the column operand ahead; 0 = none */
     bool next_block;   /* the next block of the packed operand is prefetched to L2 while rows pass by the present one */
-    bool next_rows;    /* the row operand of the tile of rows after the present one is prefetched to L1 */
+    bool next_rows;    /* what the tile of rows after the present one reads of the row operand is prefetched to L1 */
     NstBuf columns_of; /* the column operand: packed, or read in place where it is prefetched */
     uint32_t
         inside; /* bit k: nest->axis[k] runs inside the column and k blocks (the packed operand does not depend on it) */

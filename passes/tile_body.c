@@ -469,6 +469,7 @@ void nst_tiler_write(NstTiler *t, NstBlock *block, const NstTileAt *tile)
     }
     allocate_states(t, block, tile);
     start_states(t, block, tile);
+    nst_tiler_prefetch_window(t, block, tile);
     NstConditionSet open = t->open, decided = nst_conditions_bound(t->w->module, &t->guard, open, is_bound, t);
     t->open = open & ~decided;
     reduce_from(t, decided_outside(t, block, decided), tile, 0);

@@ -107,6 +107,9 @@ void nst_tiler_step(NstTiler *t, NstTilerLanes *open);
 /* In the innermost reduction loop: asks for what later steps of the tile read of the packed operand, and for the next block. */
 void nst_tiler_prefetch(NstTiler *t, NstBlock *block, const NstTileAt *tile);
 
+/* Before a tile of a window: asks for what the next tile reads of the windowed operand. */
+void nst_tiler_prefetch_window(NstTiler *t, NstBlock *block, const NstTileAt *tile);
+
 /* The first reduction axis from which on a tile's steps can be swept; n_reduce: none. */
 uint32_t nst_tiler_swept_from(NstTiler *t, const NstTileAt *tile);
 /* Appends all steps of the reduction axes from `depth` inward, written out in the order of the places that they read, so that what

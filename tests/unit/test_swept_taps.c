@@ -42,13 +42,15 @@ static const char *text_of(NstCtx *ctx, const Shape *s)
                       s->dilation, ph, ph, s->kw, s->stride, s->dilation, pw, pw, all, oh, ow);
 }
 
-static void check(const char *target_name)
+/* cache_bytes: of L2 and L3, which decide what is prefetched; 0 = this machine's. */
+static void check(const char *target_name, int64_t cache_bytes)
 {
     NstCtx ctx;
     NstTarget target;
     cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes && nst_target_parse(&ctx, target_name, &target) == NST_OK;
          k++) {
+        if (cache_bytes) target.l2_bytes = target.l3_bytes = cache_bytes;
         ModuleCase test = {.text = text_of(&ctx, &shapes[k]), .seed = k + 1};
         ModuleRun wanted = support_run_module(&ctx, &test, &target, NULL, 0);
         for (int threads = 1; threads <= 2; threads++) {
@@ -64,15 +66,21 @@ static void check(const char *target_name)
 
 Test(swept_taps, baseline)
 {
-    check("baseline");
+    check("baseline", 0);
 }
 
 Test(swept_taps, avx2)
 {
-    check("avx2");
+    check("avx2", 0);
 }
 
 Test(swept_taps, avx512)
 {
-    check("avx512");
+    check("avx512", 0);
+}
+
+/* All shapes lie past caches of 4 KB: tiles ask for the next one's part of the window. */
+Test(swept_taps, past_the_caches)
+{
+    check("host", 4096);
 }
