@@ -56,6 +56,10 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
 bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
                               NstTileSchedule *schedule);
 
+/* True if it costs less to store a reduction's states and to apply the outputs' formula, which reads something along the tiles' rows,
+ * in a pass over them than to keep tiles to what is turned in registers.  The states have room in the outputs. */
+bool nst_tile_formula_apart(NstModule *module, const NstNest *nest, uint32_t n_common);
+
 /* Makes it a schedule by matrix registers of that row; false, and nothing changed, where they would not pay or do not fit. */
 bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstTensorInsnInfo *insn, bool parallel,
                               NstTileSchedule *schedule);

@@ -410,12 +410,81 @@ static bool write_pack(Strip *s, NstBlock *block, NstNest *nest)
     return true;
 }
 
+/* --- formulas apart from their contraction ---------------------------------------------------------------------- */
+
+/* 32-bit elements of a line: what lies along the axis beside the rows is read by whole lines. */
+enum { LINE_ELEMENTS = NST_LINE_BYTES / 4 };
+
+/* Where it costs less, the formula of a contraction that reads something along its tiles' rows becomes a map over the strip, which
+ * then holds the sums; NULL: the tile applies it. */
+static NstNest *formula_apart(Strip *s, NstNest *nest, const NstTileSchedule *schedule)
+{
+    NstModule *module = s->module;
+    NstNestOut *out = &nest->out[0];
+    if (nest->n_axes != s->n_common + 2 || schedule->col_axis != (int)s->n_common || nest->n_states != 1 ||
+        nest->n_outs != 1 || out->buffer.i < s->n_locals)
+        return NULL;
+    NstDtype type = nest->state[0].dtype;
+    if (nst_dtype_info(type)->bytes != 4 || nst_module_get(module, out->buffer)->buffer.dtype != type ||
+        !nst_tile_formula_apart(module, nest, s->n_common))
+        return NULL;
+    NstNest *map = nst_nest_clone(module, nest);
+    NstNestOut *mapped = &map->out[0];
+    NstExpr sum = nst_expr_load(module->exprs, type, mapped->buffer, mapped->index, mapped->n_index);
+    mapped->value = nst_expr_subst_args(module->exprs, mapped->value, &sum, 1);
+    map->n_reduce = map->n_states = 0;
+    map->guard = (NstExpr){0};
+    out->value = nst_expr_arg(module->exprs, type, 0);
+    return map;
+}
+
+/* The map for rows first .. first + rows - 1, one vector, at place `at` of the other axis. */
+static void write_vector(Strip *s, NstBlock *block, const NstNest *map, NstDim first, NstDim rows, NstDim at)
+{
+    NstDims *dims = s->module->dims;
+    NstDim l;
+    block = nst_writer_loop(s->w, block, "l", nst_dim_const(dims, 0), rows, 1, NST_FOR_VECTOR,
+                            nst_target_lanes(s->module->target, NST_F32), &l);
+    nst_writer_bind(s->w, map->axis[s->n_common].var, nst_dim_add(dims, first, l));
+    nst_writer_bind(s->w, map->axis[s->n_common + 1].var, at);
+    nst_writer_stores(s->w, block, map);
+}
+
+/* A map over the strip: lines of a vector of rows, which code generation turns in registers, then what is left of both. */
+static void write_turned(Strip *s, NstBlock *block, const NstNest *map)
+{
+    NstDims *dims = s->module->dims;
+    NstDim zero = nst_dim_const(dims, 0), line = nst_dim_const(dims, LINE_ELEMENTS), v, b, u;
+    NstDim lanes = nst_dim_const(dims, nst_target_lanes(s->module->target, NST_F32));
+    bind_common(s, map);
+    NstDim rows = nst_writer_dim(s->w, map->axis[s->n_common].extent);
+    NstDim places = nst_writer_dim(s->w, map->axis[s->n_common + 1].extent);
+    NstDim vectors = nst_dim_floordiv(dims, rows, lanes), lines = nst_dim_floordiv(dims, places, line);
+    NstBlock *body = nst_writer_loop(s->w, block, "v", zero, vectors, 1, NST_FOR_SERIAL, 0, &v);
+    NstDim first = nst_dim_mul(dims, v, lanes);
+    NstBlock *in_line = nst_writer_loop(s->w, body, "b", zero, lines, 1, NST_FOR_SERIAL, 0, &b);
+    in_line = nst_writer_loop(s->w, in_line, "u", zero, line, 1, NST_FOR_UNROLL, 0, &u);
+    write_vector(s, in_line, map, first, lanes, nst_dim_add(dims, nst_dim_mul(dims, b, line), u));
+    body = nst_writer_loop(s->w, body, "u", nst_dim_mul(dims, lines, line), places, 1, NST_FOR_SERIAL, 0, &u);
+    write_vector(s, body, map, first, lanes, u);
+    body = nst_writer_loop(s->w, block, "v", vectors, nst_dim_ceildiv(dims, rows, lanes), 1, NST_FOR_SERIAL, 0, &v);
+    body = nst_writer_loop(s->w, body, "u", zero, places, 1, NST_FOR_SERIAL, 0, &u);
+    first = nst_dim_mul(dims, v, lanes);
+    write_vector(s, body, map, first, nst_dim_min(dims, lanes, nst_dim_sub(dims, rows, first)), u);
+}
+
 static NstStatus write_member(Strip *s, NstBlock *block, NstNest *nest)
 {
     NstTileSchedule schedule;
     if (!nst_tile_schedule_choose(s->module, nest, s->n_common, false, &schedule)) {
         bind_common(s, nest);
         nst_writer_plain(s->w, block, nest, s->n_common);
+        return NST_OK;
+    }
+    NstNest *map = formula_apart(s, nest, &schedule);
+    if (map) {
+        NST_TRY(write_member(s, block, nest));
+        write_turned(s, block, map);
         return NST_OK;
     }
     if (nest->lanes > 1) {

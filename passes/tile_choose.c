@@ -35,8 +35,9 @@ typedef struct Choice {
     int64_t m, n, k; /* extents of rows, columns, reduction; TYPICAL where not constant */
     int64_t pitch;   /* bytes of a row of columns in the output, its padding included */
     bool m_fixed, n_fixed;
-    bool across; /* the outputs read something along the rows */
-    bool far;    /* the columns' operand comes from beyond L2 and passes by few rows (find_far) */
+    bool across;  /* the outputs read something along the rows */
+    bool inserts; /* such elements are not all of 32 bits: they take an insertion each, whatever the rows */
+    bool far;     /* the columns' operand comes from beyond L2 and passes by few rows (find_far) */
 } Choice;
 
 /* Rows of a tile at most; where their number is known at run time only, each count up to it is code of its own. */
@@ -106,8 +107,11 @@ static void visit_across(void *arg, NstExpr e, const NstExprNode *node)
     NstDims *dims = c->module->dims;
     const NstLayout *layout = &nst_module_get(c->module, (NstBuf){node->ref})->buffer.layout;
     NstSym column = c->nest->axis[c->s->col_axis].var;
-    c->across |= nst_dim_uses(dims, nst_layout_offset(dims, layout, node->index), column) &&
-                 nst_layout_adjacent(dims, layout, node->index, c->nest->axis[c->s->row_axis].var, 1);
+    if (!nst_dim_uses(dims, nst_layout_offset(dims, layout, node->index), column) ||
+        !nst_layout_adjacent(dims, layout, node->index, c->nest->axis[c->s->row_axis].var, 1))
+        return;
+    c->across = true;
+    c->inserts |= nst_dtype_info(node->type)->bytes != 4;
 }
 
 static void find_across(Choice *c)
@@ -119,6 +123,9 @@ static void find_across(Choice *c)
 /* Such loads are turned in registers in blocks of so many rows (codegen/emit_transpose.c); those of other rows take an insertion, a
  * cycle, an element (2,048 keys, 64 wide, 128 queries and a mask: 6 x 4 vectors 8.3 ms, 10 x 2 6.4, 8 x 2 6.1; Intel, 2026-11). */
 enum { TURNED_ROWS = 8 };
+/* Cycles in which a pass over what a contraction stored applies its formula to a vector, most of them between L1 and L2 (12 heads of 128 x
+ * 2048, a strip of 128 KB: 2.5 on Zen 5, 2026-12; other cores' L2 is slower). */
+enum { PASS_CYCLES = 4 };
 
 /* Cycles of them for one column tile of v vectors, a step of the reduction. */
 static double across_cost(const Choice *c, int64_t rows, int64_t v, int lanes)
@@ -199,7 +206,8 @@ static int whole_runs(const Choice *c, int lanes)
     return v.run > 1 && v.run <= lanes ? (int)(lanes / v.run * v.run) : lanes;
 }
 
-static void choose_tile(Choice *c)
+/* Gives the tile's cost. */
+static double choose_tile(Choice *c)
 {
     NstTileSchedule *s = c->s;
     const NstTarget *target = c->module->target;
@@ -219,6 +227,7 @@ static void choose_tile(Choice *c)
             s->rows = (int)r;
             s->vectors = (int)v;
         }
+    return best;
 }
 
 /* Few rows: wide tiles, so that enough column loads are in flight. */
@@ -611,27 +620,48 @@ bool nst_tile_schedule_matrix(NstModule *module, const NstNest *nest, const NstT
     return true;
 }
 
+/* Starts a choice: axes, extents, what is read; false where there is no vector axis. */
+static bool begin(Choice *c, NstContraction *contraction)
+{
+    *c->s = (NstTileSchedule){.row_axis = -1,
+                              .col_axis = -1,
+                              .plane_axis = -1,
+                              .planes = 1,
+                              .rows = 1,
+                              .vectors = 1,
+                              .lanes = 1,
+                              .parallel_axis = -1};
+    c->s->col_axis = column_axis(c);
+    if (c->s->col_axis < 0) return false;
+    if (nst_nest_contraction_by(c->module, c->nest, (uint32_t)c->s->col_axis, contraction)) c->c = contraction;
+    c->s->row_axis = row_axis(c);
+    measure(c);
+    find_across(c);
+    find_far(c);
+    return true;
+}
+
+bool nst_tile_formula_apart(NstModule *module, const NstNest *nest, uint32_t n_common)
+{
+    NstTileSchedule schedule;
+    NstContraction contraction;
+    Choice c = {.module = module, .nest = nest, .s = &schedule, .n_common = n_common};
+    if (nest->lanes > 1 || !begin(&c, &contraction) || !c.c || !c.across) return false;
+    if (c.inserts)
+        return true; /* a mask of b1 on 12 heads of 128 x 2048 x 64: AVX2 9.0 -> 8.2 ms, AVX-512 6.0 -> 5.1 (Zen 5, 2026-12) */
+    double turned = choose_tile(&c);
+    c.across = false;
+    double vectors = (double)c.m * (double)((c.n + schedule.columns - 1) / schedule.columns);
+    return (turned - choose_tile(&c)) * (double)c.k > PASS_CYCLES * vectors;
+}
+
 bool nst_tile_schedule_choose(NstModule *module, const NstNest *nest, uint32_t n_common, bool parallel,
                               NstTileSchedule *schedule)
 {
-    *schedule = (NstTileSchedule){.row_axis = -1,
-                                  .col_axis = -1,
-                                  .plane_axis = -1,
-                                  .planes = 1,
-                                  .rows = 1,
-                                  .vectors = 1,
-                                  .lanes = 1,
-                                  .parallel_axis = -1};
     NstContraction contraction;
     Choice c = {.module = module, .nest = nest, .s = schedule, .n_common = n_common};
-    schedule->col_axis = column_axis(&c);
-    if (schedule->col_axis < 0) return false;
-    if (nst_nest_contraction_by(module, nest, (uint32_t)schedule->col_axis, &contraction)) c.c = &contraction;
-    schedule->row_axis = row_axis(&c);
-    measure(&c);
-    find_across(&c);
-    find_far(&c);
-    choose_tile(&c);
+    if (!begin(&c, &contraction)) return false;
+    (void)choose_tile(&c);
     choose_skinny(&c);
     choose_inside(&c);
     choose_blocks(&c);

@@ -1,5 +1,5 @@
 /* test_strip.c: product, scale, mask, softmax, product (attention) as one kernel of strips gives the plain kernels' bits, for
- * whole and partial tiles of queries, fixed and symbolic, and for few and many keys. */
+ * whole and partial tiles of queries, fixed and symbolic, for few and many keys, and with masks that are applied apart. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include "tests/unit/support_module.h"
@@ -51,4 +51,33 @@ Test(strip, symbolic_queries_and_keys)
 {
     check("n", "m", "n=70 m=50", NST_TARGET_AVX512);
     check("n", "m", "n=3 m=1", NST_TARGET_AVX512);
+}
+
+/* Masks that the contraction's tiles leave to a map over the strip: lines of them, and what is left of rows and keys. */
+#define MASKED(keys, type, formula)                                                                                    \
+    "graph attention(q: f32[3, n, 48], k: f32[3, " keys ", 48], v: f32[3, " keys ", 24], mask: " type "[1, n, " keys   \
+    "]) {\n"                                                                                                           \
+    "  %s = contract \"bqd,bkd->bqk\" %q, %k : f32[3, n, " keys "]\n"                                                  \
+    "  %x = map \"" formula "\" %s, %mask : f32[3, n, " keys "]\n"                                                     \
+    "  %t = reduce \"max(a, b)\" axes [2] keep %x : f32[3, n, 1]\n"                                                    \
+    "  %e = map \"exp(a - b)\" %x, %t : f32[3, n, " keys "]\n"                                                         \
+    "  %z = reduce \"a + b\" axes [2] keep %e : f32[3, n, 1]\n"                                                        \
+    "  %p = map \"a * (1 / b)\" %e, %z : f32[3, n, " keys "]\n"                                                        \
+    "  %o = contract \"bqk,bkd->bqd\" %p, %v : f32[3, n, 24]\n"                                                        \
+    "  return o = %o\n}\n"
+
+static const SizedCase masked[] = {
+    {MASKED("43", "b1", "select(b, a * 0.25, -4)"), {"n=21"}},
+    {MASKED("48", "f32", "a * 0.25 + b"), {"n=37"}},
+    {MASKED("m", "f32", "a * 0.25 + b"), {"n=9 m=35"}},
+};
+
+Test(strip, masks_apart_avx2)
+{
+    support_same_on_target(masked, sizeof masked / sizeof *masked, "avx2");
+}
+
+Test(strip, masks_apart_avx512)
+{
+    support_same_on_target(masked, 1, "avx512");
 }
