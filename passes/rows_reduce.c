@@ -1,15 +1,20 @@
 /* rows_reduce.c: reductions along a row by lanes, and over other axes than the vector's by columns. */
+#include "ir/order.h"
 #include "passes/rows_impl.h"
 
 /* A reduction of more states, or without adjacent elements, runs one element at a time. */
 enum { MAX_STATES = 8 };
+
+/* States of lanes that a loop keeps in registers, of all that there are; lanes beyond them take a loop of their own. */
+enum { STATES_NUMERATOR = 3, STATES_DENOMINATOR = 4 };
 
 /* --- row reductions ------------------------------------------------------------------------------------------ */
 
 typedef struct Lanes {
     NstBuf state[MAX_STATES]; /* [rows side by side][vectors][width] */
     int64_t vectors, width;
-    NstDim row; /* which of the rows, now */
+    int64_t first; /* the first of these vectors among those of all lanes */
+    NstDim row;    /* which of the rows, now */
 } Lanes;
 
 static void bind_states(Rows *r, const Lanes *l, NstDim j, NstDim lane)
@@ -71,7 +76,7 @@ static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim 
     block = nst_rows_open_jam(r, block, &l->row);
     block = nst_writer_loop(r->w, block, "j", nst_rows_const(r, 0), nst_rows_const(r, l->vectors), 1, NST_FOR_UNROLL, 0,
                             &j);
-    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, j, l->width));
+    NstDim from = nst_dim_add(dims, base, nst_dim_mul_const(dims, nst_dim_add_const(dims, j, l->first), l->width));
     NstDim to = nst_dim_add_const(dims, from, l->width), lane;
     if (masked) to = nst_dim_min(dims, to, end);
     NstDim count = nst_dim_sub(dims, to, from);
@@ -83,56 +88,76 @@ static void write_steps(Rows *r, NstBlock *block, Lanes *l, NstDim base, NstDim 
     store_states(r, block, l, j, lane, value);
 }
 
-/* state l = merge(state l, state l + h) for l < h, h halving from all lanes. */
-static void write_tree(Rows *r, NstBlock *block, Lanes *l)
+/* The first lanes of `near`, so many vectors of them, become their merge with those of `far` that lie so many vectors and lanes ahead. */
+static void merge(Rows *r, NstBlock *block, Lanes *near, const Lanes *far, int64_t vectors, int64_t width,
+                  int64_t vectors_ahead, int64_t lanes_ahead)
 {
     NstExprs *exprs = r->w->module->exprs;
     uint32_t m = r->nest->n_states;
-    for (int64_t h = l->vectors * l->width / 2; h >= 1; h /= 2) {
-        NstDim j, lane, far_j, far_lane;
-        bool whole = h >= l->width;
-        NstBlock *body = over_tile(r, block, l, whole ? h / l->width : 1, whole ? l->width : h, &j, &lane);
-        far_j = whole ? nst_dim_add_const(r->dims, j, h / l->width) : j;
-        far_lane = whole ? lane : nst_dim_add_const(r->dims, lane, h);
-        NstExpr side[2 * MAX_STATES], value[MAX_STATES];
-        NstDim near[3] = {l->row, j, lane}, far[3] = {l->row, far_j, far_lane};
-        for (uint32_t k = 0; k < m; k++) {
-            side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], near, 3);
-            side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, l->state[k], far, 3);
-        }
-        for (uint32_t k = 0; k < m; k++) value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
-        store_states(r, body, l, j, lane, value);
+    NstExpr side[2 * MAX_STATES], value[MAX_STATES];
+    NstDim j, lane;
+    block = over_tile(r, block, near, vectors, width, &j, &lane);
+    NstDim here[3] = {near->row, j, lane};
+    NstDim ahead[3] = {near->row, nst_dim_add_const(r->dims, j, vectors_ahead),
+                       nst_dim_add_const(r->dims, lane, lanes_ahead)};
+    for (uint32_t k = 0; k < m; k++) {
+        side[k] = nst_expr_load(exprs, r->nest->state[k].dtype, near->state[k], here, 3);
+        side[m + k] = nst_expr_load(exprs, r->nest->state[k].dtype, far->state[k], ahead, 3);
     }
+    for (uint32_t k = 0; k < m; k++) value[k] = nst_expr_subst_args(exprs, r->nest->state[k].merge, side, 2 * m);
+    store_states(r, block, near, j, lane, value);
 }
 
-void nst_rows_reduce(Rows *r, NstBlock *block)
+/* state l = merge(state l, state l + h) for l < h, h halving from all lanes: those of `n` groups, then those of the first. */
+static void write_tree(Rows *r, NstBlock *block, Lanes *group, int64_t n)
+{
+    int64_t width = group->width;
+    for (int64_t h = n / 2; h >= 1; h /= 2)
+        for (int64_t g = 0; g < h; g++) merge(r, block, &group[g], &group[g + h], group->vectors, width, 0, 0);
+    for (int64_t h = group->vectors / 2; h >= 1; h /= 2) merge(r, block, group, group, h, width, h, 0);
+    for (int64_t h = width / 2; h >= 1; h /= 2) merge(r, block, group, group, 1, h, 0, h);
+}
+
+/* The states of some lanes: all their elements. */
+static void sum_lanes(Rows *r, NstBlock *block, Lanes *l)
 {
     NstDims *dims = r->dims;
     NstNest *nest = r->nest;
-    Lanes l = {.width = nest->lanes < r->lanes ? nest->lanes : r->lanes};
-    l.vectors = (int64_t)nest->lanes / l.width;
-    r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
-    /* A block of its own keeps the states' lives apart. */
-    NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
-    nst_block_add(r->w->kernel, block, scope);
-    block = &scope->u.branch.then;
-    open_lanes(r, block, &l);
-    NstBlock *body = block;
+    open_lanes(r, block, l);
     for (uint32_t k = 0; k + 1 < nest->n_reduce; k++)
-        body = nst_writer_axis_loop(r->w, body, nest->reduce[k], NST_FOR_SERIAL);
+        block = nst_writer_axis_loop(r->w, block, nest->reduce[k], NST_FOR_SERIAL);
     NstDim n = nst_writer_dim(r->w, nest->reduce[nest->n_reduce - 1].extent), i;
     NstDim trips = nst_dim_floordiv(dims, n, nst_rows_const(r, nest->lanes));
     NstDim done = nst_dim_mul_const(dims, trips, nest->lanes);
     int64_t known;
     if (!nst_dim_is_const(dims, trips, &known) || known > 0) {
-        NstBlock *inner = nst_writer_loop(r->w, body, "i", nst_rows_const(r, 0), trips, 1, NST_FOR_SERIAL, 0, &i);
-        write_steps(r, inner, &l, nst_dim_mul_const(dims, i, nest->lanes), n, false);
+        NstBlock *inner = nst_writer_loop(r->w, block, "i", nst_rows_const(r, 0), trips, 1, NST_FOR_SERIAL, 0, &i);
+        write_steps(r, inner, l, nst_dim_mul_const(dims, i, nest->lanes), n, false);
     }
     if (!nst_dim_is_const(dims, nst_dim_sub(dims, n, done), &known) || known > 0)
-        write_steps(r, body, &l, done, n, true);
-    write_tree(r, block, &l);
-    block = nst_rows_open_jam(r, block, &l.row);
-    bind_states(r, &l, nst_rows_const(r, 0), nst_rows_const(r, 0));
+        write_steps(r, block, l, done, n, true);
+}
+
+void nst_rows_reduce(Rows *r, NstBlock *block)
+{
+    NstNest *nest = r->nest;
+    Lanes group[NST_ORDER_MAX_LANES] = {{.width = nest->lanes < r->lanes ? nest->lanes : r->lanes}};
+    int64_t n = 1, vectors = (int64_t)nest->lanes / group->width, registers = r->w->module->target->vector_registers;
+    while (n < vectors &&
+           nst_rows_jammed(r) * vectors / n * nest->n_states > registers * STATES_NUMERATOR / STATES_DENOMINATOR)
+        n *= 2;
+    r->w->state = NST_NEW_ARRAY(r->w->kernel->arena, NstExpr, nest->n_states);
+    /* A block of its own keeps the states' lives apart. */
+    NstStmt *scope = nst_stmt_if(r->w->kernel, nst_expr_int(r->w->module->exprs, NST_BOOL, 1));
+    nst_block_add(r->w->kernel, block, scope);
+    block = &scope->u.branch.then;
+    for (int64_t g = 0; g < n; g++) {
+        group[g] = (Lanes){.width = group->width, .vectors = vectors / n, .first = g * vectors / n};
+        sum_lanes(r, block, &group[g]);
+    }
+    write_tree(r, block, group, n);
+    block = nst_rows_open_jam(r, block, &group->row);
+    bind_states(r, group, nst_rows_const(r, 0), nst_rows_const(r, 0));
     nst_writer_stores(r->w, block, nest);
 }
 
