@@ -131,3 +131,31 @@ Test(codegen_kernels, a_square_is_transposed_once)
     for (const char *at = nst_text_get(&ir); (at = strstr(at, "shufflevector")); at++) shuffles++;
     cr_assert_eq(shuffles, 64);
 }
+
+/* States that registers do not hold lie in the stack at multiples of their size: moves that need that are used, no others. */
+Test(codegen_kernels, spilled_vectors_are_aligned)
+{
+    NstTarget target;
+    NstText text;
+    NstKernel *kernel = support_parse(&ctx, "kernel s(K) in x: f32[K, 256] out y: f32[256] {\n"
+                                            "  reg a: f32[32, 8]\n"
+                                            "  for unroll u in 0..32 {\n    for vector l in 0..8 width 8 {\n"
+                                            "      a[u, l] = 0f32\n    }\n  }\n"
+                                            "  for k in 0..K {\n    for unroll u in 0..32 {\n"
+                                            "      for vector l in 0..8 width 8 {\n"
+                                            "        a[u, l] = a[u, l] + x[k, 8 * u + l]\n      }\n    }\n  }\n"
+                                            "  for unroll u in 0..32 {\n    for vector l in 0..8 width 8 {\n"
+                                            "      y[8 * u + l] = a[u, l]\n    }\n  }\n}\n");
+    nst_text_init(&text, ctx.arena);
+    cr_assert_eq(nst_target_parse(&ctx, "nominal-avx2", &target), NST_OK);
+    cr_assert_eq(nst_codegen_assembly_text(&ctx, kernel, &target, NULL, &text), NST_OK, "%s", ctx.error);
+    int aligned = 0, unaligned = 0;
+    for (const char *line = nst_text_get(&text), *end; (end = strchr(line, '\n')); line = end + 1) {
+        const char *stack = strstr(line, "(%rsp)");
+        if (!stack || stack > end) continue;
+        aligned += memcmp(line, "\tvmovaps", 8) == 0;
+        unaligned += memcmp(line, "\tvmovups", 8) == 0;
+    }
+    cr_assert(aligned > 0);
+    cr_assert_eq(unaligned, 0);
+}
