@@ -67,7 +67,7 @@ static void expect_same(const OpenCase *test, const NstTensor *wanted, const Nst
 }
 
 #define OPEN_PRODUCT                                                                                                   \
-    "graph g(x: f32[n, k], w: f32[k, 40]) {\n  symbols n, k\n  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 40]\n"       \
+    "graph g(x: f32[n, k], w: f32[k, 40]) {\n  symbols n, k\n  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 40]\n"      \
     "  return y = %y\n}\n"
 
 static const OpenCase cases[] = {
