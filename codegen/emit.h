@@ -200,6 +200,8 @@ NstDim nst_emit_dim(NstEmit *e, NstDim dim);
 NstDim nst_emit_replace(NstEmit *e, NstDim dim);
 NstSym nst_emit_import_sym(NstEmit *e, NstSym sym);
 NstExpr nst_emit_import_expr(NstEmit *e, NstExpr expr);
+/* The same with its elementary functions as they are. */
+NstExpr nst_emit_copy_expr(NstEmit *e, NstExpr expr);
 NstLayout nst_emit_import_layout(NstEmit *e, const NstBuffer *buffer);
 NstBinding *nst_emit_binding(NstEmit *e, NstSym sym);
 void nst_emit_bind_value(NstEmit *e, NstSym sym, LLVMValueRef value);

@@ -7,7 +7,7 @@
 /* --- last uses --------------------------------------------------------------------------------------------------- */
 
 typedef struct TouchVisit {
-    const NstExprs *exprs;
+    NstEmit *e;
     NstBuf buffer;
     bool found;
 } TouchVisit;
@@ -19,10 +19,10 @@ static void visit_load(void *arg, NstExpr e, const NstExprNode *node)
     v->found |= node->op == NST_OP_LOAD && node->ref == v->buffer.i;
 }
 
-static void visit_value(void *arg, NstExpr *e)
+static void visit_value(void *arg, NstExpr *value)
 {
     TouchVisit *v = arg;
-    if (e->i && !v->found) nst_expr_visit(v->exprs, *e, visit_load, v);
+    if (value->i && !v->found) nst_expr_visit(v->e->exprs, nst_emit_copy_expr(v->e, *value), visit_load, v);
 }
 
 static void visit_stmt(void *arg, NstStmt *stmt, int depth)
@@ -41,7 +41,7 @@ static void visit_stmt(void *arg, NstStmt *stmt, int depth)
 /* The last statement of the block that touches what its statement `at` allocates. */
 static uint32_t last_use(NstEmit *e, const NstBlock *block, uint32_t at)
 {
-    TouchVisit v = {e->kernel->exprs, block->at[at]->u.alloc.buffer, false};
+    TouchVisit v = {e, block->at[at]->u.alloc.buffer, false};
     uint32_t last = block->n;
     while (--last > at) {
         NstBlock one = {.at = block->at + last, .n = 1, .cap = 1};

@@ -36,7 +36,7 @@ NstSym nst_emit_import_sym(NstEmit *e, NstSym sym)
 {
     GROW_TO(e, &e->sym_of, sym.i);
     if (e->sym_of.at[sym.i].i) return e->sym_of.at[sym.i];
-    const NstSymInfo *info = nst_dims_sym(e->kernel->dims, sym);
+    const NstSymInfo *info = nst_dims_sym_info(e->kernel->dims, sym);
     NstSym copy = nst_dims_new_sym(e->dims, NST_SYM_INDEX, info->name, info->lo, info->hi);
     e->sym_of.at[sym.i] = copy;
     nst_dims_sym(e->dims, copy)->multiple = info->multiple;
@@ -56,7 +56,7 @@ static NstDim copy_dim(NstEmit *e, const NstDimNode *node)
     NstDims *dims = e->dims;
     if (node->op == NST_DIM_CONST) return nst_dim_const(dims, node->value);
     if (node->op == NST_DIM_SYM) {
-        NstDim def = nst_dims_sym(e->kernel->dims, node->sym)->def; /* a name for what nests deeply */
+        NstDim def = nst_dims_sym_info(e->kernel->dims, node->sym)->def; /* a name for what nests deeply */
         return def.i ? nst_emit_import_dim(e, def) : nst_dim_sym(dims, nst_emit_import_sym(e, node->sym));
     }
     if (node->op == NST_DIM_SUM) {
@@ -116,7 +116,7 @@ NstLayout nst_emit_import_layout(NstEmit *e, const NstBuffer *buffer)
 
 static NstExpr copy_expr(NstEmit *e, NstExpr expr);
 
-static NstExpr copied(NstEmit *e, NstExpr expr)
+NstExpr nst_emit_copy_expr(NstEmit *e, NstExpr expr)
 {
     GROW_TO(e, &e->expr_of, expr.i);
     if (e->expr_of.at[expr.i].i) return e->expr_of.at[expr.i];
@@ -148,7 +148,7 @@ static NstExpr copy_expr(NstEmit *e, NstExpr expr)
     if (node.op < NST_OP_ADD) return copy_leaf(e, &node);
     const NstScalarInfo *info = nst_scalar_info(node.op);
     NstExpr arg[3] = {{0}, {0}, {0}};
-    for (int k = 0; k < info->arity; k++) arg[k] = copied(e, node.arg[k]);
+    for (int k = 0; k < info->arity; k++) arg[k] = nst_emit_copy_expr(e, node.arg[k]);
     if (node.op == NST_OP_CONVERT || node.op == NST_OP_CONVERT_SAT)
         return nst_expr_convert(e->exprs, node.type, arg[0], node.op == NST_OP_CONVERT_SAT);
     if (node.op == NST_OP_BITCAST) return nst_expr_bitcast(e->exprs, node.type, arg[0]);
@@ -160,5 +160,5 @@ static NstExpr copy_expr(NstEmit *e, NstExpr expr)
 NstExpr nst_emit_import_expr(NstEmit *e, NstExpr expr)
 {
     NstMathForm form = {.has_fma = e->target->has_fma, .has_scale = e->target->level >= NST_TARGET_AVX512};
-    return nst_math_expand(e->exprs, copied(e, expr), form);
+    return nst_math_expand(e->exprs, nst_emit_copy_expr(e, expr), form);
 }

@@ -143,11 +143,8 @@ static void emit_move(NstEmit *e, const NstMatrix *m)
     NstDim index[NST_MAX_RANK], last[NST_MAX_RANK];
     int64_t shape[2] = {0, 0};
     nst_matrix_shape(e->kernel, m->matrix, shape);
-    nst_matrix_index(e->kernel, m, shape[0] - 1, 0, last);
-    for (uint32_t k = 0; k < m->n_index; k++) {
-        index[k] = nst_emit_dim(e, m->index[k]);
-        last[k] = nst_emit_dim(e, last[k]);
-    }
+    for (uint32_t k = 0; k < m->n_index; k++) last[k] = index[k] = nst_emit_dim(e, m->index[k]);
+    last[m->row_axis] = nst_dim_add_const(e->dims, index[m->row_axis], shape[0] - 1);
     int64_t bytes = nst_dtype_info(nst_kernel_buffer(e->kernel, m->memory)->dtype)->bytes;
     int64_t width = shape[1] * nst_dtype_info(nst_kernel_buffer(e->kernel, m->matrix)->dtype)->bytes / bytes;
     nst_emit_check_bounds(e, m->memory, index, width);

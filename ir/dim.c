@@ -22,8 +22,14 @@ NstDims *nst_dims_new(NstArena *arena)
 
 static NstDim intern_symbol(NstDims *dims, NstSym sym);
 
+void nst_dims_share(NstDims *dims, bool shared)
+{
+    dims->shared = shared;
+}
+
 NstSym nst_dims_new_sym(NstDims *dims, NstSymKind kind, const char *name, int64_t lo, int64_t hi)
 {
+    NST_ASSERT(!dims->shared);
     NstSymEntry *entry = NST_NEW(dims->arena, NstSymEntry);
     NstSym sym = {dims->syms.n};
     entry->info = (NstSymInfo){.kind = kind, .lo = lo, .hi = hi, .multiple = 1};
@@ -53,7 +59,7 @@ NstSym nst_dims_find_sym(const NstDims *dims, const char *name, size_t n)
 
 NstSymInfo *nst_dims_sym(NstDims *dims, NstSym sym)
 {
-    NST_ASSERT(sym.i != 0 && sym.i < dims->syms.n);
+    NST_ASSERT(sym.i != 0 && sym.i < dims->syms.n && !dims->shared);
     NstSymInfo *info = &dims->syms.at[sym.i]->info;
     if (dims->exposed.i != sym.i) {
         /* The symbol exposed before may have been written since it was last looked at. */
@@ -136,6 +142,7 @@ static NstDim new_entry(NstDims *dims, uint32_t slot, uint32_t hash, NstDimOp op
         entry->syms |= child->syms;
         if (child->depth >= entry->depth) entry->depth = (uint16_t)(child->depth + 1);
     }
+    NST_ASSERT(!dims->shared);
     NstDim dim = {dims->entries.n};
     nst_vec_push(dims->arena, &dims->entries, entry);
     dims->slots[slot] = (NstDimSlot){hash, dim.i};

@@ -77,6 +77,8 @@ typedef struct NstDimNode {
 } NstDimNode;
 
 NstDims *nst_dims_new(NstArena *arena);
+/* While the table is shared, threads may read it (what takes it as const): anything else stops the program. */
+void nst_dims_share(NstDims *dims, bool shared);
 
 /* A new symbol.  `name` is copied; INDEX symbols may share names (text forms number them). */
 NstSym nst_dims_new_sym(NstDims *dims, NstSymKind kind, const char *name, int64_t lo, int64_t hi);

@@ -196,6 +196,7 @@ static void notice_facts(NstDims *dims)
 
 void nst_dim_refresh(NstDims *dims, NstDimEntry *entry)
 {
+    NST_ASSERT(!dims->shared);
     notice_facts(dims);
     if (entry->facts == dims->facts) return;
     /* Marked first: a symbol whose bounds refer to itself sees its constants. */

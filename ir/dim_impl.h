@@ -91,6 +91,7 @@ struct NstDims {
     NstDim *scratch;        /* table by symbol that is lent out: none everywhere */
     uint32_t scratch_cap;
     bool scratch_lent;
+    bool shared; /* by threads that only read */
 };
 
 static inline NstDimEntry *nst_dim_entry(const NstDims *dims, NstDim dim)

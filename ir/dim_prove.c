@@ -480,6 +480,7 @@ static bool above(NstDims *dims, NstDim a, NstDim b)
 
 NstTruth nst_dim_compare(NstDims *dims, NstDim a, NstDimCompare op, NstDim b)
 {
+    NST_ASSERT(!dims->shared);
     a = nst_dim_resolve(dims, a);
     b = nst_dim_resolve(dims, b);
     switch (op) {

@@ -36,6 +36,7 @@ struct NstExprs {
     uint32_t *slots;          /* open addressing, id; 0 = free */
     uint32_t n_slots;
     Scratch *scratch;
+    bool shared; /* by threads that only look at nodes */
 };
 
 static NstExprNode *node_at(const NstExprs *exprs, uint32_t id)
@@ -46,7 +47,7 @@ static NstExprNode *node_at(const NstExprs *exprs, uint32_t id)
 static uint32_t push_node(NstExprs *exprs, const NstExprNode *node, uint64_t hash)
 {
     uint32_t id = exprs->n;
-    NST_ASSERT(id != UINT32_MAX);
+    NST_ASSERT(id != UINT32_MAX && !exprs->shared);
     if ((id & (BLOCK_SIZE - 1)) == 0) {
         NstExprNode *block = NST_NEW_ARRAY(exprs->arena, NstExprNode, BLOCK_SIZE);
         nst_vec_push(exprs->arena, &exprs->blocks, block);
@@ -67,6 +68,11 @@ NstExprs *nst_exprs_new(NstArena *arena, NstDims *dims)
     exprs->scratch = NST_NEW(arena, Scratch);
     push_node(exprs, &(NstExprNode){.op = NST_OP_NONE}, 0);
     return exprs;
+}
+
+void nst_exprs_share(NstExprs *exprs, bool shared)
+{
+    exprs->shared = shared;
 }
 
 NstDims *nst_exprs_dims(const NstExprs *exprs)
@@ -188,6 +194,7 @@ NstExpr nst_expr_let(NstExprs *exprs, NstDtype type, uint32_t id)
 
 static Walk *begin_walk(const NstExprs *exprs)
 {
+    NST_ASSERT(!exprs->shared);
     Walk *walk = exprs->scratch->unused;
     if (walk)
         exprs->scratch->unused = walk->next;

@@ -75,6 +75,8 @@ typedef struct NstExprNode {
 } NstExprNode;
 
 NstExprs *nst_exprs_new(NstArena *arena, NstDims *dims);
+/* While the pool is shared, threads may look at its nodes: making one, or a walk, stops the program. */
+void nst_exprs_share(NstExprs *exprs, bool shared);
 NstDims *nst_exprs_dims(const NstExprs *exprs);
 const NstExprNode *nst_expr(const NstExprs *exprs, NstExpr e);
 uint32_t nst_exprs_count(const NstExprs *exprs);

@@ -144,6 +144,15 @@ static void dispose_ctx(void *ctx)
     nst_ctx_dispose(ctx);
 }
 
+/* Kernels have the tables of their graph in common, which their threads may only read. */
+static void share_tables(Unique **todo, uint32_t n, bool shared)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        nst_dims_share(todo[k]->kernel->dims, shared);
+        nst_exprs_share(todo[k]->kernel->exprs, shared);
+    }
+}
+
 static NstStatus compile_missing(NstCompile *c, Unique **todo, uint32_t n)
 {
     Job job = {.c = c, .todo = todo, .n = n};
@@ -155,7 +164,9 @@ static NstStatus compile_missing(NstCompile *c, Unique **todo, uint32_t n)
     NstPool *pool = NULL;
     int threads = c->request->threads < (int)n ? c->request->threads : (int)n;
     if (threads > 1 && nst_pool_new(threads, &pool) != NST_OK) pool = NULL; /* then on this thread alone */
+    share_tables(todo, n, true);
     nst_pool_run(pool, threads, compile_some, &job);
+    share_tables(todo, n, false);
     nst_pool_free(pool);
     for (uint32_t k = 0; k < n; k++)
         if (todo[k]->status != NST_OK)
