@@ -294,6 +294,22 @@ int graph_outputs(NstLower *c, const char *attr)
     return a && a->proto->g->n_output < INT16_MAX ? (int)a->proto->g->n_output : 0;
 }
 
+bool graph_output_type(NstLower *c, const char *attr, int k, NstType *type)
+{
+    const Onnx__TypeProto *t = nst_attrs_find(&c->attrs, attr)->proto->g->output[k]->type;
+    D shape[NST_MAX_RANK];
+    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !t->tensor_type->shape) return false;
+    const Onnx__TensorShapeProto *s = t->tensor_type->shape;
+    NstDtype dtype = nst_dtype_from_onnx(t->tensor_type->elem_type);
+    if (dtype == NST_DTYPE_NONE || s->n_dim > NST_MAX_RANK) return false;
+    for (size_t axis = 0; axis < s->n_dim; axis++) {
+        bool is_number = s->dim[axis]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        shape[axis] = num(c, is_number && s->dim[axis]->dim_value > 0 ? s->dim[axis]->dim_value : 0);
+    }
+    *type = nst_tensor_type(c->b->graph->arena, dtype, (int)s->n_dim, shape);
+    return true;
+}
+
 void graph(NstLower *c, const char *attr, int n_in, const V *in, int n_out, V *out)
 {
     NstOrigin origin = c->b->origin;

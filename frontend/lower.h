@@ -189,5 +189,7 @@ NstRegionId leave(NstLower *c, Inner *inner, int n, const V *results);
 /* The nodes of the graph in an attribute, in the current region: in stand for its inputs, out become its outputs. */
 void graph(NstLower *c, const char *attr, int n_in, const V *in, int n_out, V *out);
 int graph_outputs(NstLower *c, const char *attr);
+/* The type that output k of that graph declares, 0 for extents it leaves open; false if it does not say its rank and element. */
+bool graph_output_type(NstLower *c, const char *attr, int k, NstType *type);
 
 #endif

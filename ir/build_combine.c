@@ -322,14 +322,18 @@ static NstDim known_trips(NstBuild *build, NstVal trips, NstVal condition)
     return extent;
 }
 
-/* The type of a scan of that many entries. */
+/* The type of a scan of that many entries.  A body that never runs may have sizes below 0. */
 static NstType scan_type(NstBuild *build, NstRegionId body, NstDim count, NstVal entry)
 {
     const NstType *own = nst_value_type(build->graph, entry);
     NstDim shape[NST_MAX_RANK + 1] = {count};
     if (own->kind != NST_TYPE_TENSOR || own->rank >= NST_MAX_RANK) return (NstType){0};
     NstType type = outer_type(build, "scan", body, own, own);
-    memcpy(shape + 1, type.shape, sizeof *shape * (size_t)own->rank);
+    for (int k = 0; k < own->rank; k++) {
+        NstDim zero = nst_dim_const(build->graph->dims, 0);
+        bool is_size = nst_dim_compare(build->graph->dims, type.shape[k], NST_DIM_GE, zero) == NST_TRUE;
+        shape[k + 1] = is_size ? type.shape[k] : nst_dim_max(build->graph->dims, type.shape[k], zero);
+    }
     return nst_tensor_type(build->graph->arena, own->dtype, own->rank + 1, shape);
 }
 

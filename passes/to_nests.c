@@ -164,6 +164,17 @@ static void lower_pointwise(NstLowering *lower, const NstNode *node)
     nst_lower_add(lower, nest);
 }
 
+/* The plan checks that two sizes are equal; in a loop, only if that has steps. */
+static void add_check(NstLowering *lower, NstDim a, NstDim b, const char *message)
+{
+    if (lower->in_loop) {
+        NstDim runs = nst_dim_min(lower->dims, lower->steps, nst_dim_const(lower->dims, 1));
+        a = nst_dim_mul(lower->dims, a, runs);
+        b = nst_dim_mul(lower->dims, b, runs);
+    }
+    nst_vec_push(lower->arena, &lower->module->checks, ((NstModuleCheck){a, b, message}));
+}
+
 /* An assert that two sizes are equal: checked by the plan, before anything relies on it. */
 static bool lower_check(NstLowering *lower, const NstNode *node, const char *message)
 {
@@ -179,7 +190,7 @@ static bool lower_check(NstLowering *lower, const NstNode *node, const char *mes
         if (size->prim != NST_PRIM_DIM_VALUE) return false;
         side[k] = size->attr.dim_value.dim;
     }
-    nst_vec_push(lower->arena, &lower->module->checks, ((NstModuleCheck){side[0], side[1], message}));
+    add_check(lower, side[0], side[1], message);
     return true;
 }
 
@@ -269,8 +280,7 @@ static void check_not_empty(NstLowering *lower, const NstNode *node, int axis, N
     const char *message =
         nst_format(lower->arena, "%s: axis %d is empty, allowed for a result that is not: constant mode",
                    nst_origin_text(lower->module->origins, node->origin), axis);
-    nst_vec_push(lower->arena, &lower->module->checks,
-                 ((NstModuleCheck){extent, nst_dim_max(dims, extent, least), message}));
+    add_check(lower, extent, nst_dim_max(dims, extent, least), message);
 }
 
 /* A pad that is stored.  Reading the input at a clamped index needs an element to clamp to. */

@@ -49,17 +49,15 @@ static void check_alike(NstLower *c, int k, V condition, V a, V b)
     }
 }
 
-/* The same; *why: where declared sizes make the branch impossible, what is wrong with it, which is an error only if it is taken. */
-static NstRegionId try_branch(NstLower *c, const char *attr, int n, V *x, V *leaf, int *n_leaves, const char **why)
+/* What sizes make impossible in a branch or body that was imported, which is an error only if it runs: then the node goes on. */
+static const char *refusal(NstLower *c)
 {
     NstCtx *ctx = c->import->ctx;
-    NstRegionId region = branch_region(c, attr, n, x, leaf, n_leaves);
-    bool by_sizes = c->b->status == NST_E_SHAPE && c->import->options->n_inputs > 0;
-    *why = by_sizes ? nst_strdup(c->b->graph->arena, ctx->error) : NULL;
-    if (!by_sizes) return region;
+    if (c->b->status != NST_E_SHAPE) return NULL;
+    const char *why = nst_strdup(c->b->graph->arena, ctx->error);
     nst_ctx_clear(ctx);
     c->b->status = NST_OK;
-    return region;
+    return why;
 }
 
 static bool has_known_extents(NstLower *c, V x)
@@ -99,8 +97,10 @@ LOWER(branch)
     }
     NstRegionId region[2];
     const char *why[2] = {NULL, NULL};
-    for (int k = 0; k < 2; k++)
-        region[k] = try_branch(c, k == 0 ? "then_branch" : "else_branch", n, x[k], leaf[k], &n_leaves[k], &why[k]);
+    for (int k = 0; k < 2; k++) {
+        region[k] = branch_region(c, k == 0 ? "then_branch" : "else_branch", n, x[k], leaf[k], &n_leaves[k]);
+        if (c->import->options->n_inputs > 0) why[k] = refusal(c);
+    }
     int other = why[0] ? 1 : 0; /* the one that counts, if one is refused */
     if (why[0] && why[1]) fail(c, NST_E_SHAPE, "neither branch is possible: %s", why[0]);
     if ((why[0] || why[1]) && !failed(c))
@@ -110,6 +110,38 @@ LOWER(branch)
         return;
     const V *next = made;
     for (int k = 0; k < n; k++) out(c, k, with_leaves(c, x[other][k], &next));
+}
+
+/* Zeros as the body declares its output k, of size 0 where it leaves that open; rows: a leading axis of that extent, none: 0.
+ * Where it declares no shape, what is wrong with the body is an error. */
+static V declared_zeros(NstLower *c, int k, D rows, const char *why)
+{
+    D shape[NST_MAX_RANK + 1] = {rows};
+    NstType t = {.dtype = NST_F32};
+    int lead = rows.i != 0;
+    if (!failed(c) && (!graph_output_type(c, "body", k, &t) || t.rank + lead > NST_MAX_RANK))
+        return fail(c, NST_E_SHAPE, "%s", why);
+    for (int axis = 0; axis < t.rank; axis++) shape[axis + lead] = t.shape[axis];
+    return expand(c, number(c, t.dtype, 0), t.rank + lead, shape);
+}
+
+/* A region in the place of a body that sizes make impossible: an assertion that fails; states stay as they are, scans are what
+ * the body's outputs from `first` on declare. */
+static NstRegionId refused_body(NstLower *c, const char *why, int states, const V *start, int scans, int first)
+{
+    Inner inner;
+    V to[2 * MAX_STATES + 1];
+    enter(c, &inner);
+    (void)loop_params(c, "step", &to[0]);
+    for (int k = 0; k < states; k++) to[k + 1] = param(c, "state", type(c, start[k]));
+    nst_build_assert(c->b, number(c, NST_BOOL, 0), why);
+    for (int k = 0; k < scans; k++) to[states + 1 + k] = declared_zeros(c, first + k, (D){0}, why);
+    return leave(c, &inner, failed(c) ? 0 : states + 1 + scans, to);
+}
+
+static bool has_steps(NstLower *c, D steps)
+{
+    return compare(c, steps, NST_DIM_GE, num(c, 1)) == NST_TRUE;
 }
 
 /* States of a scan keep their types and shapes; where that cannot be proven a reshape checks it. */
@@ -156,11 +188,11 @@ static bool open_axes(NstLower *c, int state, V from, V to, OpenAxes *open)
 static const NstType index_type = {.kind = NST_TYPE_TENSOR, .dtype = NST_I64},
                      flag_type = {.kind = NST_TYPE_TENSOR, .dtype = NST_BOOL};
 
-/* A trip count that is a known size as the builder knows it. */
+/* A trip count that is a known size as the builder knows it; none below 0 are the same as none. */
 static V trips_of(NstLower *c, V trips)
 {
     NstShapeValue is = trips.i && !failed(c) ? nst_shape_value(c->sizes, trips) : (NstShapeValue){-1, NULL};
-    return is.n == 1 ? size_value(c, is.dim[0]) : trips;
+    return is.n == 1 ? size_value(c, most(c, is.dim[0], num(c, 0))) : trips;
 }
 
 /* Whether the loop's states have sequences in them. */
@@ -206,8 +238,9 @@ static void unroll(NstLower *c, int states, int scans, int64_t trips)
     }
     for (int k = 0; k < states; k++) out(c, k, to[k + 1]);
     for (int k = 0; k < scans && states + k < c->n_outs; k++) {
-        if (t == 0) fail(c, NST_E_UNSUPPORTED, "scan outputs of a loop that carries sequences and does not run");
-        if (!failed(c)) out(c, states + k, concat(c, (int)t, scan + k * room, 0));
+        V none = t == 0 ? declared_zeros(c, 1 + states + k, num(c, 0), "a body that does not run declares no shape")
+                        : (V){0};
+        if (!failed(c)) out(c, states + k, t == 0 ? none : concat(c, (int)t, scan + k * room, 0));
     }
 }
 
@@ -290,13 +323,27 @@ static NstRegionId loop_region(NstLower *c, LoopParts *l, OpenAxes *open, bool *
     return leave(c, &inner, *again ? 0 : l->n_results, l->result);
 }
 
-/* The loop's body.  It is imported again while that shows states that change their shape. */
-static NstRegionId loop_body(NstLower *c, LoopParts *l, bool *always)
+/* What stands for a loop's body that sizes make impossible: nothing is added to sequences. */
+static NstRegionId refused_loop(NstLower *c, LoopParts *l, const char *why)
+{
+    l->tensors = 0;
+    for (int k = 0; k < l->states; k++) {
+        l->adds[k] = false;
+        if (!is_parts(c, in(c, k + 2))) l->start[l->tensors++] = in(c, k + 2);
+    }
+    l->n_results = 1 + l->tensors + l->scans;
+    return refused_body(c, why, l->tensors, l->start, l->scans, 1 + l->states);
+}
+
+/* The loop's body.  It is imported again while that shows states that change their shape.  runs: whether there is a step. */
+static NstRegionId loop_body(NstLower *c, LoopParts *l, bool runs, bool *always)
 {
     OpenAxes *open = NST_NEW(c->arena, OpenAxes);
     for (;;) {
         bool again;
         NstRegionId region = loop_region(c, l, open, &again, always);
+        const char *why = runs ? NULL : refusal(c);
+        if (why) return refused_loop(c, l, why);
         if (!again || failed(c)) return region;
         nst_graph_drop_region(c->b->graph, region);
     }
@@ -316,14 +363,16 @@ LOWER(loop)
     V trips = trips_of(c, scalar(c, in(c, 0)));
     NstShapeValue n_trips = trips.i && !failed(c) ? nst_shape_value(c->sizes, trips) : (NstShapeValue){-1, NULL};
     bool counted = n_trips.n == 1 && known(c, n_trips.dim[0], &count);
-    if (carries && counted && (!condition.i || known_flag(c, condition, &go))) {
+    bool decided = !condition.i || known_flag(c, condition, &go);
+    if (carries && counted && decided) {
         unroll(c, states, scans, go ? count : 0);
         return;
     }
     LoopParts *l = NST_NEW(c->arena, LoopParts);
     l->states = states;
     l->scans = scans;
-    NstRegionId region = loop_body(c, l, &always);
+    bool runs = (trips.i == 0 || (n_trips.n == 1 && has_steps(c, n_trips.dim[0]))) && decided && go;
+    NstRegionId region = loop_body(c, l, runs, &always);
     if (failed(c) && carries) needs_value(c, counted ? condition : trips);
     if (always && known_flag(c, condition, &go) && go) condition = (V){0};
     if (failed(c) || nst_build_loop(c->b, trips, condition, (uint32_t)l->tensors, l->start, region, made,
@@ -384,6 +433,8 @@ LOWER(scan)
     graph(c, "body", states + n, from, results, to + 1);
     keep_states(c, states, from, to + 1);
     NstRegionId region = leave(c, &inner, results + 1, to);
+    const char *why = has_steps(c, steps) ? NULL : refusal(c);
+    if (why) region = refused_body(c, why, states, c->ins, results - states, states);
     if (failed(c)) return;
     (void)nst_build_loop(c->b, size_value(c, steps), (V){0}, (uint32_t)states, c->ins, region, made, (uint32_t)results);
     for (int k = 0; k < c->n_outs; k++) out(c, k, k < states ? made[k] : scan_output(c, made[k], k - states));
@@ -401,7 +452,7 @@ typedef struct OldScan {
     int states, n, results;
     const V *in; /* states, then what is scanned, with a batch axis each */
     V lengths;   /* or none */
-    D steps;
+    D steps, batch;
 } OldScan;
 
 /* Sample b: a loop over its steps.  made: final states and scans.  Past the sample's length states stay. */
@@ -422,6 +473,8 @@ static void scan_sample(NstLower *c, const OldScan *s, V b, V *made)
     keep_states(c, s->states, from, to + 1);
     for (int k = 0; k < s->states && length.i; k++) to[k + 1] = map(c, "a < b ? c : d", t, length, to[k + 1], from[k]);
     NstRegionId region = leave(c, &inner, s->results + 1, to);
+    const char *why = has_steps(c, s->steps) && has_steps(c, s->batch) ? NULL : refusal(c);
+    if (why) region = refused_body(c, why, s->states, start, s->results - s->states, s->states);
     if (failed(c)) return;
     (void)nst_build_loop(c->b, size_value(c, s->steps), (V){0}, (uint32_t)s->states, start, region, made,
                          (uint32_t)s->results);
@@ -445,13 +498,13 @@ LOWER(scan_8)
         fail(c, NST_E_SHAPE, "scan inputs have rank %d, allowed: at least 2", rank(c, s.in[s.states]));
     s.lengths = in(c, 0);
     s.steps = dim(c, s.in[s.states], 1);
-    D batch = dim(c, s.in[s.states], 0);
+    s.batch = dim(c, s.in[s.states], 0);
     Inner inner;
     enter(c, &inner);
     V b = loop_params(c, "sample", &to[0]);
     scan_sample(c, &s, b, to + 1);
     NstRegionId region = leave(c, &inner, s.results + 1, to);
     if (failed(c)) return;
-    (void)nst_build_loop(c->b, size_value(c, batch), (V){0}, 0, NULL, region, made, (uint32_t)s.results);
+    (void)nst_build_loop(c->b, size_value(c, s.batch), (V){0}, 0, NULL, region, made, (uint32_t)s.results);
     for (int k = 0; k < c->n_outs; k++) out(c, k, made[k]);
 }

@@ -140,6 +140,108 @@ Test(model_loop, no_steps_give_no_rows)
     nst_ctx_dispose(&ctx);
 }
 
+/* A body of which no step can run where x has no row, or more than one: all of it is one row.  Its scan has fewer entries than x
+ * has rows. */
+static OnnxModel one_row_body(NstArena *arena, bool scan)
+{
+    static const int64_t scalar[] = {INT64_MIN}, two[] = {2, INT64_MIN}, one[] = {1, INT64_MIN}, row = 2;
+    OnnxModel body = onnx_model(arena);
+    NstText window;
+    nst_text_init(&window, arena);
+    onnx_attr_ints(&window, "kernel_shape", 1, &row);
+    if (!scan) {
+        onnx_input(&body, "i", 7, scalar);
+        onnx_input(&body, "go", 9, scalar);
+        onnx_output(&body, "go", 9, scalar);
+    }
+    onnx_input(&body, "s", 1, two);
+    if (scan) onnx_input(&body, "given", 1, two);
+    onnx_ints(&body, "shape", one, &row, 1);
+    onnx_node(&body, "Reshape", "flat", "x shape", "e", NULL);
+    onnx_node(&body, "Add", "sum", "s e", "more", NULL);
+    onnx_node(&body, "MaxPool", "pool", "columns", "pooled", &window);
+    onnx_output(&body, "more", 1, two);
+    onnx_output(&body, "pooled", 1, (int64_t[]){1, 2, -1, INT64_MIN});
+    return body;
+}
+
+typedef struct OneRow {
+    bool scan, open, constant, interpret; /* constant: the number of trips */
+    int64_t rows, trips;
+} OneRow;
+
+static void open_one_row(NstArena *arena, const OneRow *test)
+{
+    static const int64_t scalar[] = {INT64_MIN}, two[] = {2, INT64_MIN};
+    const int64_t x[] = {test->open ? -1 : test->rows, 2, INT64_MIN}, columns[] = {1, 2, x[0], INT64_MIN};
+    OnnxModel m = onnx_model(arena), body = one_row_body(arena, test->scan);
+    NstText attributes;
+    nst_text_init(&attributes, arena);
+    onnx_attr_graph(&attributes, "body", &body);
+    if (test->scan) onnx_attr_int(&attributes, "num_scan_inputs", 1);
+    onnx_input(&m, "state", 1, two);
+    onnx_input(&m, "x", 1, x);
+    onnx_input(&m, "columns", 1, columns);
+    if (test->constant)
+        onnx_ints(&m, "n", scalar, &test->trips, 1);
+    else
+        onnx_input(&m, "n", 7, scalar);
+    onnx_output(&m, "last", 1, two);
+    onnx_output(&m, "all", 1, NULL);
+    onnx_node(&m, test->scan ? "Scan" : "Loop", "loop", test->scan ? "state x" : "n - state", "last all", &attributes);
+    NstText bytes = onnx_bytes(&m);
+    cr_assert_eq(nst_model_open_memory(engine, "m", nst_text_get(&bytes), bytes.n, &model), NST_OK);
+}
+
+/* What the session says; where it runs, the state is as it was and there are no entries. */
+static NstStatus run_one_row(const OneRow *test)
+{
+    static const int64_t shape[] = {0, 1, 2, 0};
+    NstSessionOptions options = {.interpret = test->interpret};
+    NstStatus status = nst_session_new(model, &options, &session);
+    if (status != NST_OK) return status;
+    float state[2] = {3, -4}, x[4] = {0};
+    size_t bytes = (size_t)test->rows * 8;
+    int64_t trips = test->trips;
+    NstNamedTensor in[4] = {{"state", {.dtype = NST_F32, .rank = 1, .shape = {2}, .data = state, .bytes = 8}},
+                            {"x", {.dtype = NST_F32, .rank = 2, .shape = {test->rows, 2}, .data = x, .bytes = bytes}},
+                            {"columns",
+                             {.dtype = NST_F32, .rank = 3, .shape = {1, 2, test->rows}, .data = x, .bytes = bytes}},
+                            {"n", {.dtype = NST_I64, .data = &trips, .bytes = 8}}},
+                   out[2] = {{.name = "last"}, {.name = "all"}};
+    status = nst_session_run(session, in, test->constant ? 3 : 4, out, 2, NULL);
+    if (status != NST_OK) return status;
+    cr_expect_eq(out[1].tensor.bytes, 0);
+    cr_expect_eq(out[1].tensor.rank, 4);
+    for (int axis = 0; axis < 4; axis++) cr_expect_eq(out[1].tensor.shape[axis], shape[axis]);
+    for (int k = 0; k < 2; k++) cr_expect_eq(((float *)out[0].tensor.data)[k], state[k]);
+    for (int k = 0; k < 2; k++) nst_tensor_release(&out[k].tensor);
+    return NST_OK;
+}
+
+/* Sizes with which a body is impossible are an error only if there is a step; what it gives then is as long as it declares, or
+ * empty.  Less than no steps are none. */
+Test(model_loop, impossible_bodies_that_do_not_run)
+{
+    NstCtx ctx;
+    cr_assert_eq(nst_ctx_init(&ctx), NST_OK);
+    for (int variant = 0; variant < 48; variant++) {
+        OneRow test = {.scan = variant & 1, .open = variant & 2, .interpret = variant & 4, .constant = variant & 8};
+        bool steps = variant / 16 == 2;
+        test.rows = test.scan && steps ? 2 : 0;
+        test.trips = steps ? 2 : variant / 16 == 1 ? -3 : 0;
+        open_one_row(ctx.arena, &test);
+        NstStatus status = run_one_row(&test);
+        bool refused = status == NST_E_SHAPE || status == NST_E_ASSERT;
+        cr_expect(steps ? refused : status == NST_OK, "variant %d: status %d %s", variant, status, nst_error_text());
+        nst_session_free(session);
+        nst_model_free(model);
+        session = NULL;
+        model = NULL;
+    }
+    nst_ctx_dispose(&ctx);
+}
+
 /* A loop of a known number of steps whose state an operand of another open size widens: the size of what it scans is the body's
  * own, and has a value outside. */
 Test(model_loop, scans_of_states_of_open_sizes)
