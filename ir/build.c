@@ -58,6 +58,8 @@ NstStatus nst_build_add(NstBuild *build, NstPrim prim, const NstAttrs *attr, con
     }
     for (uint32_t k = 0; k < infer.unproven.n; k++)
         nst_build_require_equal(build, infer.unproven.at[k].a, infer.unproven.at[k].b, nst_prim_info(prim)->name);
+    for (uint32_t k = 0; k < infer.unsure.n; k++)
+        nst_build_require_size(build, infer.unsure.at[k], nst_prim_info(prim)->name);
     NstNodeId id = nst_graph_add(graph, build->region, prim, attr, in, n_in, type, n_out, build->origin);
     for (uint32_t k = 0; k < n_out; k++) out[k] = nst_graph_node(graph, id)->out[k];
     return NST_OK;
@@ -80,6 +82,12 @@ static NstType wanted(NstBuild *build, NstDtype dtype, int rank, const NstDim *s
     return nst_tensor_type(build->graph->arena, dtype, rank, shape);
 }
 
+static void assert_equal(NstBuild *build, NstDim a, NstDim b, const char *message)
+{
+    NstVal pair[2] = {nst_build_dim_value(build, a), nst_build_dim_value(build, b)};
+    nst_build_assert(build, nst_build_map(build, "a == b", 2, pair, NULL, 0), message);
+}
+
 void nst_build_require_equal(NstBuild *build, NstDim a, NstDim b, const char *what)
 {
     NstDims *dims = build->graph->dims;
@@ -97,9 +105,22 @@ void nst_build_require_equal(NstBuild *build, NstDim a, NstDim b, const char *wh
         nst_build_fail(build, NST_E_SHAPE, "%s", nst_text_get(&text));
         return;
     }
-    NstVal pair[2] = {nst_build_dim_value(build, a), nst_build_dim_value(build, b)};
-    nst_build_assert(build, nst_build_map(build, "a == b", 2, pair, NULL, 0), nst_text_get(&text));
+    assert_equal(build, a, b, nst_text_get(&text));
     if (build->region.i == NST_GRAPH_REGION.i) nst_dims_assume_equal(dims, a, b);
+}
+
+void nst_build_require_size(NstBuild *build, NstDim dim, const char *what)
+{
+    NstDims *dims = build->graph->dims;
+    NstDim zero = nst_dim_const(dims, 0);
+    if (build->status != NST_OK || nst_dim_compare(dims, dim, NST_DIM_GE, zero) == NST_TRUE) return;
+    NstText text;
+    nst_text_init(&text, build->graph->arena);
+    nst_text_add(&text, "%s: an extent would be ", what);
+    nst_dim_print(&text, dims, dim, NULL, NULL);
+    nst_text_add(&text, ", allowed: at least 0");
+    assert_equal(build, dim, nst_dim_max(dims, dim, zero), nst_text_get(&text));
+    if (build->region.i == NST_GRAPH_REGION.i) nst_dims_assume_nonneg(dims, dim);
 }
 
 const NstDim *nst_build_dims(NstBuild *build, int rank, const int64_t *shape)

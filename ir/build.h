@@ -42,6 +42,8 @@ NstDim nst_build_counted_dim(NstBuild *build, const char *name);
 NstDim nst_build_value_dim(NstBuild *build, NstVal scalar, const char *name, int64_t lo, int64_t hi);
 /* Both dims are equal from here on: proven, asserted at run time, or an error. */
 void nst_build_require_equal(NstBuild *build, NstDim a, NstDim b, const char *what);
+/* Likewise for a dim that must not be negative. */
+void nst_build_require_size(NstBuild *build, NstDim dim, const char *what);
 /* A constant shape of extent 1 at every axis, and dims of an array of integers. [graph's arena] */
 const NstDim *nst_build_dims(NstBuild *build, int rank, const int64_t *shape);
 

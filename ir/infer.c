@@ -343,6 +343,20 @@ static NstStatus apply_rule(NstRule *rule)
     NST_FAIL(rule->ctx, NST_E_INVALID, "no primitive has number %d", (int)rule->prim);
 }
 
+/* Extents that operands have were checked with them, those of regions in their bodies. */
+static bool makes_extent(const NstRule *rule, NstDim extent)
+{
+    if (rule->prim == NST_PRIM_PARAM || rule->prim == NST_PRIM_IF || rule->prim == NST_PRIM_LOOP ||
+        rule->prim == NST_PRIM_CALL)
+        return false;
+    for (uint32_t k = 0; k < rule->n_in; k++) {
+        const NstType *t = rule->in[k].i ? nst_rule_in(rule, k) : NULL;
+        for (int axis = 0; t && t->kind == NST_TYPE_TENSOR && axis < t->rank; axis++)
+            if (nst_dim_same(t->shape[axis], extent)) return false;
+    }
+    return true;
+}
+
 NstStatus nst_infer(NstInfer *infer, NstPrim prim, const NstAttrs *attr, const NstVal *in, uint32_t n_in, NstType *out,
                     uint32_t n_out)
 {
@@ -356,6 +370,8 @@ NstStatus nst_infer(NstInfer *infer, NstPrim prim, const NstAttrs *attr, const N
             NstTruth bad = nst_dim_compare(rule.dims, out[k].shape[axis], NST_DIM_LT, nst_dim_const(rule.dims, 0));
             NST_CHECK(rule.ctx, bad != NST_TRUE, NST_E_SHAPE, "%s: output %u would be %s, extents are >= 0", rule.name,
                       k, nst_rule_type(&rule, &out[k]));
+            if (bad == NST_UNKNOWN && makes_extent(&rule, out[k].shape[axis]))
+                nst_vec_push(infer->graph->arena, &infer->unsure, out[k].shape[axis]);
         }
     }
     return NST_OK;

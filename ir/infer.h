@@ -1,7 +1,8 @@
 /* infer.h: the type and shape rule of every primitive, and what its operands and attributes must satisfy.
  *
  * A rule fails only on what is provably wrong.  Equalities of extents that the prover cannot settle are taken as true and
- * listed: the builder makes asserts of them, interpreter and compiled code check at run time. */
+ * listed, so are extents of its own that may be negative: the builder makes asserts of them, interpreter and compiled code check
+ * at run time. */
 #ifndef NST_IR_INFER_H
 #define NST_IR_INFER_H
 
@@ -15,6 +16,7 @@ typedef struct NstInfer {
     NstCtx *ctx;
     NstGraph *graph; /* for lookups; dims and types are made in its arena */
     NST_VEC(NstDimPair) unproven;
+    NST_VEC(NstDim) unsure; /* may be negative */
 } NstInfer;
 
 /* Gives the output types.  out[] comes in with the wanted type (kind NST_TYPE_NONE = none wanted) for primitives whose

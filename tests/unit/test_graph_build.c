@@ -93,6 +93,22 @@ Test(graph_build, unproven_equalities_are_asserted_once)
     cr_expect_eq(nst_graph_verify(&ctx, b.graph), NST_OK, "%s", ctx.error);
 }
 
+/* Two extents below 0 have a product above it, and would be read as elements that nobody wrote. */
+Test(graph_build, extents_that_may_be_negative_are_asserted_once)
+{
+    NstVal x = param("x", "f32[n, m]");
+    NstDim two = nst_dim_const(b.graph->dims, 2), none = nst_dim_const(b.graph->dims, 0);
+    NstWindowAxis axis[] = {{0, two, 1, 1, none, none}, {1, two, 1, 1, none, none}};
+    expect_type(nst_build_window(&b, x, 2, axis, (NstVal){0}), "f32[n - 1, m - 1, 2, 2]");
+    cr_expect_eq(count(NST_PRIM_ASSERT), 2);
+    NstVal y = nst_build_window(&b, x, 2, axis, (NstVal){0});
+    nst_build_map(&b, "-a", 1, &y, NULL, 0);
+    cr_expect_eq(count(NST_PRIM_ASSERT), 2);
+    nst_build_iota(&b, nst_value_type(b.graph, x)->shape[0]);
+    cr_expect_eq(count(NST_PRIM_ASSERT), 2);
+    cr_expect_eq(nst_graph_verify(&ctx, b.graph), NST_OK, "%s", ctx.error);
+}
+
 Test(graph_build, first_error_wins_and_says_where)
 {
     b.origin = nst_origin_of(b.graph->origins, "fc1 (MatMul)");
