@@ -38,6 +38,7 @@ typedef struct Line {
     D n, m;
     V scale, roi[2];
     double known_scale; /* 0: by sizes, or not known */
+    NstTruth stays;     /* its scale is 1: what is not known is decided at run time */
 } Line;
 
 /* Element k of a vector as an f64 scalar. */
@@ -107,17 +108,34 @@ static V interpolate(NstLower *c, V y, const Line *l, V x, bool cubic)
     return reduce(c, "a + b", map(c, "a * b", g, w), axes_from(l->axis + 1, l->axis + 2), DROP);
 }
 
+/* Position o of an axis, at most its last; where the axis has another length: any of it. */
+static V own_positions(NstLower *c, const Line *l)
+{
+    return map(c, "max(min(a, b), 0)", nst_build_iota(c->b, l->m), size_value(c, minus1(c, l->n)));
+}
+
+/* What is given at position o of an axis that may stay as it is: `own` if it does, where a sum with zeros of what is not finite
+ * would be NaN. */
+static V unless_it_stays(NstLower *c, const Line *l, V resized, V own)
+{
+    return map(c, "c == 1 ? b : a", resized, own, l->scale);
+}
+
 static V resize_axis(NstLower *c, V y, const Line *l)
 {
     V x = positions(c, l), n = convert(c, size_value(c, l->n), NST_F64), inside = {0};
+    bool open = l->stays == NST_UNKNOWN;
     if (attr_is(c, "coordinate_transformation_mode", "tf_crop_and_resize"))
         inside = along(c, map(c, "a >= 0 & a <= b - 1", x, n), l->axis, rank(c, y));
     if (attr_is(c, "mode", "nearest")) {
         V at = map(c, find(c, roundings, sizeof roundings / sizeof *roundings, "nearest_mode"), x, l->scale);
         at = convert(c, map(c, "max(min(a, b - 1), 0)", at, n), NST_I64);
+        if (open) at = unless_it_stays(c, l, at, own_positions(c, l));
         y = gather(c, y, at, l->axis, NST_INDEX_CLAMPED);
     } else {
-        y = interpolate(c, y, l, x, attr_is(c, "mode", "cubic"));
+        V from = y;
+        y = interpolate(c, from, l, x, attr_is(c, "mode", "cubic"));
+        if (open) y = unless_it_stays(c, l, y, gather(c, from, own_positions(c, l), l->axis, NST_INDEX_CLAMPED));
     }
     return inside.i ? map(c, "b ? a : c", y, inside, number(c, dtype(c, y), attr_f(c, "extrapolation_value"))) : y;
 }
@@ -162,6 +180,7 @@ static bool keep_open_aspect(NstLower *c, Line *l, int n, bool smaller)
         V length = map(c, "floor(a * b + 0.5)", convert(c, size_value(c, l[k].n), NST_F64), best);
         l[k].m = nst_build_value_dim(c->b, convert(c, length, NST_I64), NULL, 0, INT64_MAX);
         l[k].scale = best;
+        l[k].stays = NST_UNKNOWN;
     }
     return !failed(c);
 }
@@ -182,6 +201,7 @@ static bool keep_aspect(NstLower *c, Line *l, int n)
         (void)known(c, l[k].n, &from);
         l[k].m = length_of(c, floor((double)from * best + 0.5));
         l[k].scale = number(c, NST_F64, best);
+        l[k].known_scale = best;
     }
     return true;
 }
@@ -204,6 +224,7 @@ static bool read_lines(NstLower *c, const Axes *axes, Line *l)
             l[k].m = size[k];
             V from = convert(c, size_value(c, l[k].n), NST_F64), to = convert(c, size_value(c, l[k].m), NST_F64);
             l[k].scale = map(c, "a / b", to, from);
+            l[k].stays = compare(c, l[k].n, NST_DIM_EQ, l[k].m);
         } else {
             l[k].scale = constant ? number(c, NST_F64, value[k]) : element(c, in(c, 2), k);
             l[k].known_scale = constant ? value[k] : 0;
@@ -214,7 +235,12 @@ static bool read_lines(NstLower *c, const Axes *axes, Line *l)
             l[k].roi[1] = element(c, in(c, 1), k + axes->n);
         }
     }
-    return !failed(c) && (!by_size || keep_aspect(c, l, axes->n));
+    if (failed(c) || (by_size && !keep_aspect(c, l, axes->n))) return false;
+    for (int k = 0; k < axes->n; k++) {
+        if (l[k].known_scale > 0) l[k].stays = l[k].known_scale == 1 ? NST_TRUE : NST_FALSE;
+        if (crop) l[k].stays = NST_FALSE;
+    }
+    return true;
 }
 
 LOWER(resize)
@@ -226,12 +252,8 @@ LOWER(resize)
     Line line[NST_MAX_RANK];
     for (int k = 0; k < n && k < NST_MAX_RANK; k++) axes.at[axes.n++] = norm_axis(c, list[k], rank(c, x), false);
     if (failed(c) || !read_lines(c, &axes, line)) return;
-    bool copies = attr_is(c, "mode", "nearest");
-    if (!copies) y = nst_dtype_is_float(dtype(c, x)) ? widen(c, y) : convert(c, y, NST_F32);
-    for (int k = 0; k < axes.n; k++) {
-        bool stays = nst_dim_same(line[k].n, line[k].m); /* else a sum with zeros: of -0 it gives 0 */
-        if (!(copies ? stays : choose(c, stays)) || attr_is(c, "coordinate_transformation_mode", "tf_crop_and_resize"))
-            y = resize_axis(c, y, &line[k]);
-    }
+    if (!attr_is(c, "mode", "nearest")) y = nst_dtype_is_float(dtype(c, x)) ? widen(c, y) : convert(c, y, NST_F32);
+    for (int k = 0; k < axes.n; k++)
+        if (line[k].stays != NST_TRUE) y = resize_axis(c, y, &line[k]);
     out(c, 0, convert(c, y, dtype(c, x)));
 }

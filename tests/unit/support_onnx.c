@@ -112,6 +112,15 @@ void onnx_attr_int(NstText *attributes, const char *name, int64_t value)
     pb_message(attributes, 5, &a);
 }
 
+void onnx_attr_text(NstText *attributes, const char *name, const char *value)
+{
+    NstText a = part(attributes->arena);
+    pb_text(&a, 1, name);
+    pb_text(&a, 4, value);
+    pb_int(&a, 20, 3);
+    pb_message(attributes, 5, &a);
+}
+
 void onnx_attr_ints(NstText *attributes, const char *name, int n, const int64_t *value)
 {
     NstText a = part(attributes->arena);

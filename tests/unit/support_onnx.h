@@ -30,6 +30,7 @@ void onnx_output(OnnxModel *model, const char *name, int type, const int64_t *sh
 void onnx_node(OnnxModel *model, const char *op, const char *name, const char *in, const char *out,
                const NstText *attributes);
 void onnx_attr_int(NstText *attributes, const char *name, int64_t value);
+void onnx_attr_text(NstText *attributes, const char *name, const char *value);
 void onnx_attr_ints(NstText *attributes, const char *name, int n, const int64_t *value);
 void onnx_attr_graph(NstText *attributes, const char *name, const OnnxModel *graph);
 void onnx_floats(OnnxModel *model, const char *name, const int64_t *shape, const float *value, size_t n);
