@@ -13,7 +13,9 @@ typedef struct Fold {
     const char *position, *tap;
 } Fold;
 
-static const Fold to_zero = {"a", "a"}, to_border = {"max(min(a, b - 1), 0)", "max(min(a, b - 1), 0)"},
+static const Fold to_zero = {"max(min(a, b + 4), -5)",
+                             "a"}, /* no further than taps reach: weights of infinity are NaN */
+    to_border = {"max(min(a, b - 1), 0)", "max(min(a, b - 1), 0)"},
                   /* positions up to the edges of the outer elements stay, as ONNX's reference has it */
     to_border_at_edges = {"a >= -0.5 & a <= b - 0.5 ? a : max(min(a, b - 1), 0)", "max(min(a, b - 1), 0)"},
                   mirrored_at_centres = {"b <= 1 ? 0 : b - 1 - abs(mod(a, 2*b - 2) - (b - 1))",

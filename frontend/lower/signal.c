@@ -39,7 +39,8 @@ static V transform_matrix(NstLower *c, const Transform *t, NstDtype type)
       q = along(c, nst_build_iota(c->b, num(c, t->out_parts)), 3, 4);
     V n = size_value(c, t->n);
     V turn = map(c, t->inverse ? "mod(4*a*b - (d - c)*e, 4*e)" : "mod(4*a*b + (d - c)*e, 4*e)", i, k, p, q, n);
-    V m = map(c, "cos(1.5707963267948966 * (a / b))", convert(c, turn, NST_F64), convert(c, n, NST_F64));
+    V m = map(c, "a == b | a == 3 * b ? 0 : cos(1.5707963267948966 * (a / b))", convert(c, turn, NST_F64),
+              convert(c, n, NST_F64)); /* no part of what is real in an imaginary zero */
     if (t->inverse && !t->unscaled) m = map(c, "a / b", m, convert(c, n, NST_F64));
     if (t->mirrored) m = map(c, "b == 0 | 2 * b == c ? a : 2 * a", m, i, n);
     D shape[2] = {mul(c, t->in_length, num(c, t->in_parts)), mul(c, t->out_length, num(c, t->out_parts))};
