@@ -175,7 +175,8 @@ static LLVMValueRef load_used(NstEmit *e, LLVMTypeRef type, LLVMValueRef place, 
  * these: it holds what a lane reads, so it lies in the argument too, whatever else it holds; NULL if not.  A whole vector needs no mask:
  * a masked load takes the place of a fma on cores with two ports for vectors, and vectors that straddle lines are loaded twice (32
  * groups of 4 channels, 3x3 at 28 x 28: 70 us masked, 57 whole; Emerald Rapids, 2026-11).  A shorter one is loaded once for all
- * channels of its groups (of 3 channels: 171 us -> 150; Zen 3, 2026-12).  Lanes that are not active hold anything. */
+ * channels of its groups (of 3 channels, AVX2: 171 us -> 150; Zen 3, 2026-12; of 3 to 4, at 29 x 29: 85 -> 63; Zen 5).  Lanes that are not
+ * active hold anything. */
 static LLVMValueRef load_piece(NstEmit *e, LLVMTypeRef element, uint32_t root, const LaneOffsets *offsets,
                                int64_t piece)
 {
@@ -201,6 +202,20 @@ static LLVMValueRef load_piece(NstEmit *e, LLVMTypeRef element, uint32_t root, c
     return LLVMBuildShuffleVector(e->llvm->builder, loaded, LLVMGetPoison(type), LLVMConstVector(from, e->lane.n), "");
 }
 
+/* Bytes of the groups of channels that the lanes read one of each: so many places at equal distances; 0: they do not. */
+static int64_t span_of_groups(const NstEmit *e, const LaneOffsets *offsets)
+{
+    int64_t groups = 1, step = 0;
+    for (uint32_t k = 1; k < e->lane.first; k++) {
+        int64_t moved = offsets->fixed[k] - offsets->fixed[k - 1];
+        if (moved == 0) continue;
+        if (moved < 0 || (step && moved != step)) return 0;
+        step = moved;
+        groups++;
+    }
+    return groups * step;
+}
+
 /* All lanes' elements by one or two masked loads and a shuffle, where they lie within two vectors; NULL if not.  Lanes that are not
  * active read what lane 0 reads. */
 static LLVMValueRef load_near(NstEmit *e, LLVMTypeRef element, uint32_t root, const LaneOffsets *offsets)
@@ -210,6 +225,10 @@ static LLVMValueRef load_near(NstEmit *e, LLVMTypeRef element, uint32_t root, co
     if (!offsets->is_fixed || !active || !has_gather(e, element)) return NULL;
     LLVMValueRef piece = load_piece(e, element, root, offsets, n);
     if (!piece && active < n) piece = load_piece(e, element, root, offsets, active);
+    if (!piece && e->target->level < NST_TARGET_AVX512) { /* with mask registers three loads cost no more (24 us, 24) */
+        int64_t groups = span_of_groups(e, offsets) / bytes;
+        if (groups > 1 && groups < n) piece = load_piece(e, element, root, offsets, groups);
+    }
     if (piece) return piece;
     for (uint32_t k = 1; k < active; k++) first = offsets->fixed[k] < first ? offsets->fixed[k] : first;
     LLVMValueRef used[512], from[256];

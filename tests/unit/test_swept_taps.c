@@ -16,6 +16,7 @@ static const Shape shapes[] = {
     {37, 1, 1, 5, 9, 3, 3, 1, 1},   {9, 4, 4, 5, 17, 3, 3, 1, 1},   {9, 4, 3, 5, 17, 3, 3, 1, 1},
     {11, 5, 3, 3, 16, 3, 3, 1, 1},  {7, 5, 5, 3, 15, 3, 3, 1, 1},   {7, 3, 5, 3, 15, 3, 3, 2, 1},
     {5, 2, 7, 3, 15, 1, 3, 1, 2},   {6, 7, 9, 3, 8, 3, 3, 1, 1},    {4, 20, 6, 3, 5, 3, 3, 1, 1},
+    {6, 3, 4, 4, 17, 3, 3, 1, 1}, /* the channels of a vector's groups are less than a vector */
 };
 
 static int out_size(int size, int kernel, const Shape *s)
