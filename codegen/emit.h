@@ -247,6 +247,8 @@ LLVMValueRef nst_emit_argument(NstEmit *e, size_t offset, LLVMTypeRef type);
 /* --- emit_memory.c: buffers in memory -------------------------------------------------------------------------------- */
 
 NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node);
+/* A value of the type from what memory holds of it. */
+LLVMValueRef nst_emit_from_storage(NstEmit *e, NstDtype type, LLVMValueRef stored);
 void nst_emit_store_memory(NstEmit *e, NstBuf buffer, const NstDim *index, NstLanes value);
 /* What stays when all lanes write one element: the value of the last active lane (there is one). */
 LLVMValueRef nst_emit_last_lane(NstEmit *e, NstLanes value);

@@ -297,7 +297,7 @@ static NstLanes load_packed(NstEmit *e, const NstExprNode *node, const NstDim *i
 
 /* --- load ---------------------------------------------------------------------------------------------------------- */
 
-static LLVMValueRef from_storage(NstEmit *e, NstDtype type, LLVMValueRef stored)
+LLVMValueRef nst_emit_from_storage(NstEmit *e, NstDtype type, LLVMValueRef stored)
 {
     if (type != NST_BOOL) return stored;
     return LLVMBuildICmp(e->llvm->builder, LLVMIntNE, stored, LLVMConstNull(LLVMTypeOf(stored)), "");
@@ -327,7 +327,7 @@ static LLVMValueRef load_simple(NstEmit *e, const NstExprNode *node, Pattern pat
     LLVMBasicBlockRef here = loop ? nst_emit_enter_before(e, loop) : NULL;
     LLVMValueRef place = nst_emit_address(e, root, first);
     value = pattern == PATTERN_SAME ? nst_llvm_load(e->llvm, element, place, 1) : load_vector(e, element, place);
-    value = from_storage(e, node->type, value);
+    value = nst_emit_from_storage(e, node->type, value);
     if (loop) nst_emit_leave_before(e, here, loop, buffer, node->type, at, value);
     return value;
 }
@@ -358,7 +358,7 @@ NstLanes nst_emit_load(NstEmit *e, const NstExprNode *node)
         return transposed;
     } else {
         LLVMTypeRef element = nst_llvm_storage_type(e->llvm, node->type);
-        value = from_storage(e, node->type, gather(e, element, nst_emit_root(e, buffer), at));
+        value = nst_emit_from_storage(e, node->type, gather(e, element, nst_emit_root(e, buffer), at));
     }
     NstLoaded loaded = {buffer, at, node->type, varies ? e->lane.mask : NULL, {value, varies ? e->lane.n : 1}};
     nst_vec_push(e->arena, &e->loaded, loaded);

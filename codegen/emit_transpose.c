@@ -2,8 +2,10 @@
  *
  * `unroll u in 0..W { vector l in 0..W { ... x[l * stride + u] ... } }` reads a W x W block column by column.  The first
  * such load reads the W rows as vectors instead and transposes; the other iterations find their columns as loaded.  Of 16
- * lanes and 8 iterations (the rows of a register tile) the block's rows are half vectors. */
+ * lanes and 8 iterations (the rows of a register tile) the block's rows are half vectors.  Elements have 32 bits, or 8 in whole blocks. */
 #include "codegen/emit.h"
+
+#include <string.h>
 
 #define MAX_BLOCK 16
 
@@ -163,6 +165,31 @@ static void transpose_halves(NstEmit *e, LLVMValueRef *row)
     }
 }
 
+/* Bytes: each stage lays the rows of one half between those of the other. */
+static void transpose_bytes(NstEmit *e, LLVMValueRef *row, uint32_t n)
+{
+    LLVMValueRef between[MAX_BLOCK];
+    uint32_t from[MAX_BLOCK];
+    for (uint32_t stage = 1; stage < n; stage *= 2) {
+        for (uint32_t half = 0; half < 2; half++) {
+            for (uint32_t k = 0; k < n; k++) from[k] = half * n / 2 + k / 2 + (k % 2 ? n : 0);
+            for (uint32_t k = 0; k < n / 2; k++) between[2 * k + half] = shuffle(e, row[k], row[k + n / 2], from, n);
+        }
+        memcpy(row, between, n * sizeof *row);
+    }
+}
+
+/* Rows of `width` elements become as many columns of n. */
+static void transpose_block(NstEmit *e, LLVMValueRef *row, uint32_t n, uint32_t width, int64_t bytes)
+{
+    if (bytes == 1)
+        transpose_bytes(e, row, n);
+    else if (width < n)
+        transpose_halves(e, row);
+    else
+        transpose_words(e, row, n);
+}
+
 /* --- the load --------------------------------------------------------------------------------------------------------- */
 
 bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value)
@@ -171,29 +198,28 @@ bool nst_emit_transposed(NstEmit *e, const NstExprNode *node, NstLanes *value)
     uint32_t n = e->lane.n;
     NstBuf buffer = {node->ref};
     int64_t bytes = nst_dtype_info(node->type)->bytes;
-    if (e->lane.mask || (n != 4 && n != 8 && n != 16) || bytes != 4 || e->options->bounds_checks) return false;
+    if (e->lane.mask || (n != 4 && n != 8 && n != 16) || (bytes != 4 && bytes != 1) || e->options->bounds_checks)
+        return false;
     if (bytes != nst_dtype_info(nst_kernel_buffer(e->kernel, buffer)->dtype)->bytes) return false;
     if (!find_walk(e, node, bytes, &access)) return false;
     NstDim coef, fixed;
     if (!nst_dim_linear(e->dims, access.rest, e->lane.sym, &coef, &fixed) || nst_emit_varies(e, fixed)) return false;
     uint32_t width = block_width(e, access.unrolled->trips);
     int64_t start = access.unrolled->at / width * width;
-    if (start + width > access.unrolled->trips) return false;
+    if (start + width > access.unrolled->trips || (bytes == 1 && width < n)) return false;
     NstDim first =
         nst_dim_add(e->dims, access.rest,
                     nst_dim_mul_const(e->dims, nst_dim_add_const(e->dims, access.unrolled->begin, start), bytes));
-    LLVMTypeRef type = nst_llvm_lanes(nst_llvm_type(e->llvm, node->type), width);
+    LLVMTypeRef type = nst_llvm_lanes(nst_llvm_storage_type(e->llvm, node->type), width);
     LLVMValueRef row[MAX_BLOCK];
     for (uint32_t r = 0; r < n; r++) {
         NstDim at = nst_dim_subst(e->dims, first, e->lane.sym, nst_dim_const(e->dims, r));
         row[r] = nst_llvm_load(e->llvm, type, nst_emit_address(e, nst_emit_root(e, buffer), at), 1);
     }
-    if (width < n)
-        transpose_halves(e, row);
-    else
-        transpose_words(e, row, n);
+    transpose_block(e, row, n, width, bytes);
     for (uint32_t c = 0; c < width; c++) {
-        NstLoaded loaded = {buffer, nst_dim_add_const(e->dims, first, c * bytes), node->type, NULL, {row[c], n}};
+        NstLanes column = {nst_emit_from_storage(e, node->type, row[c]), n};
+        NstLoaded loaded = {buffer, nst_dim_add_const(e->dims, first, c * bytes), node->type, NULL, column};
         nst_vec_push(e->arena, &e->loaded, loaded);
         if (start + c == access.unrolled->at) *value = loaded.value;
     }

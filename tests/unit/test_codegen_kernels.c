@@ -113,6 +113,24 @@ Test(codegen_kernels, parts_of_vectors)
         }
 }
 
+/* Blocks of which each column is a vector, two of them side by side where vectors are of 8 lanes: turned in registers. */
+Test(codegen_kernels, blocks_are_turned)
+{
+    static const char *const types[] = {"f32", "i32", "i8", "u8", "b1", "f8e4m3fn", "f16"};
+    static const char *const targets[] = {"baseline", "avx2", "avx512"};
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int lanes = 4; lanes <= 16; lanes *= 2) {
+            const char *text = nst_format(ctx.arena,
+                                          "kernel s() in x: %s[%d, 35] out y: %s[32, %d] {\n  for b in 0..2 {\n"
+                                          "    for unroll u in 0..16 {\n      for vector l in 0..%d width %d {\n"
+                                          "        y[16 * b + u, l] = x[l, 16 * b + u + 3]\n      }\n    }\n  }\n}\n",
+                                          types[t], lanes, types[t], lanes, lanes, lanes);
+            NstKernel *kernel = support_parse(&ctx, text);
+            for (size_t k = 0; k < sizeof targets / sizeof *targets; k++)
+                support_check(&ctx, kernel, NULL, targets[k], false, (uint64_t)lanes, false, 0);
+        }
+}
+
 /* Columns of one square: 64 shuffles transpose 16 x 16, however the stores between them branch. */
 Test(codegen_kernels, a_square_is_transposed_once)
 {
