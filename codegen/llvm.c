@@ -126,8 +126,8 @@ void nst_llvm_set_attributes(NstLlvm *llvm, LLVMValueRef function)
     add_text_attribute(llvm, function, "prefer-vector-width", bits);
     add_text_attribute(llvm, function, "min-legal-vector-width", bits);
     /* Only with a frame pointer does LLVM align a stack for vectors that it finds no register for; else half of those of 256 bits, and more
-     * of 512, straddle lines as the caller's stack has it (32 groups of 5 channels at 26 x 26, AVX2: 137 to 147 us from run to run, now
-     * 137; AVX-512: 58 to 65, now 59; of 3 to 4 at 29 x 29, AVX2: 93, now 85; no kernel slower; Zen 5, 2026-12). */
+     * of 512, straddle lines as the caller's stack has it (32 groups of 4 channels to 3 at 31 x 31, AVX2: 81 or 112 us from run to run, now
+     * 83; of 5 at 26 x 26, AVX-512: 58 to 65, now 59; no kernel slower; Zen 5, 2026-12). */
     add_text_attribute(llvm, function, "frame-pointer", "all");
 }
 
