@@ -31,12 +31,22 @@ static Form form_of(NstModule *module, const NstGroup *group)
 
 static NstStatus write_group(NstCtx *ctx, NstWriter *w, const NstGroup *group, const NstGroup *fused);
 
+/* Item k of siblings as a group of its own. */
+static NstGroup *sibling(NstModule *module, const NstGroup *group, uint32_t k)
+{
+    NstGroup *single = nst_group_new(module, group->items.at[k].nest);
+    single->tile = group->items.at[k].tile;
+    return single;
+}
+
 /* Flattens what the group needs flat: of groups in one kernel, all are asked before any is written. */
 static void flatten(NstWriter *w, const NstGroup *group)
 {
     Form form = form_of(w->module, group);
     if (form == FORM_SERIAL) nst_flatten_serial(w, group);
     if (form == FORM_ROWS) nst_flatten_rows(w, group);
+    if (form == FORM_SIBLINGS)
+        for (uint32_t k = 0; k < group->items.n; k++) flatten(w, sibling(w->module, group, k));
 }
 
 /* Groups one after the other.  What one of them needs flat is flat for all; locals of rows stay where they are, for rows are short. */
@@ -53,13 +63,11 @@ static NstStatus write_sequence(NstCtx *ctx, NstWriter *w, const NstGroup *group
 /* Nests side by side, with no barrier between them: products, each tiled, or a packed operand and the rest of its panels. */
 static NstStatus write_siblings(NstCtx *ctx, NstWriter *w, const NstGroup *group)
 {
-    NstGroup **single = NST_NEW_ARRAY(w->module->arena, NstGroup *, group->items.n);
+    flatten(w, group);
     for (uint32_t k = 0; k < group->items.n; k++) {
-        single[k] = nst_group_new(w->module, group->items.at[k].nest);
-        single[k]->tile = group->items.at[k].tile;
-        flatten(w, single[k]);
+        const NstGroup *single = sibling(w->module, group, k);
+        NST_TRY(write_group(ctx, w, single, single));
     }
-    for (uint32_t k = 0; k < group->items.n; k++) NST_TRY(write_group(ctx, w, single[k], single[k]));
     return NST_OK;
 }
 

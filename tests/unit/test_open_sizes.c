@@ -86,6 +86,10 @@ static const OpenCase cases[] = {
     {"graph g(x: f32[b, k, n]) {\n  symbols b, k, n\n  %y = contract \"bkj,bki->bij\" %x, %x : f32[b, n, n]\n"
      "  return y = %y\n}\n",
      {{"x", 3, {2, 300, 48}}}},
+    /* a product with what it is made of, in one kernel that packs the result of its first member: panels, and the rest of them */
+    {"graph g(x: f32[n, k], w: f32[k, m]) {\n  symbols n, k, m\n  %y = contract \"ik,kj->ij\" %x, %w : f32[n, m]\n"
+     "  %z = contract \"ij,kj->ik\" %y, %y : f32[n, n]\n  return z = %z, y = %y\n}\n",
+     {{"x", 2, {17, 3}}, {"w", 2, {3, 15}}}},
     /* a constant operand whose panels have as many elements as an open size says is packed in the run */
     {"graph g(x: f32[n, k]) {\n  symbols n, k\n  %w = const f32[70, 96] seed 1\n"
      "  %y = contract \"ik,kj->ij\" %x, %w : f32[n, 96]\n  return y = %y\n}\n",
