@@ -244,6 +244,13 @@ static NstStatus make_combine(NstGraphReader *r, const NstStatement *s, const Co
     return NST_OK;
 }
 
+/* A count that may be left out: 0 stands for that. */
+static NstStatus read_order_count(NstGraphReader *r, const char *of, int *count)
+{
+    NST_TRY(nst_graph_read_small_int(r, count));
+    return *count ? NST_OK : nst_graph_read_fail(r, "%s of 0, allowed: 1 or more", of);
+}
+
 static NstStatus read_reduce(NstGraphReader *r, NstStatement *s)
 {
     CombineText text;
@@ -255,7 +262,7 @@ static NstStatus read_reduce(NstGraphReader *r, NstStatement *s)
     s->attr.reduce.axes = axes;
     s->attr.reduce.keep = nst_graph_read_try_word(r, "keep");
     s->attr.reduce.skip_padding = nst_graph_read_try_word(r, "skip_padding");
-    if (nst_graph_read_try_word(r, "lanes")) NST_TRY(nst_graph_read_small_int(r, &lanes));
+    if (nst_graph_read_try_word(r, "lanes")) NST_TRY(read_order_count(r, "lanes", &lanes));
     NST_TRY(read_operands(r, s));
     const NstType *x = operand_type(r, s, 0);
     for (int k = 0; k < n; k++)
@@ -316,7 +323,7 @@ static NstStatus apply_equation(NstGraphReader *r, NstStatement *s, const char *
 static NstStatus read_block(NstGraphReader *r, NstAttrs *attr)
 {
     attr->contract.block = NST_ORDER_WHOLE;
-    return nst_graph_read_try_word(r, "whole") ? NST_OK : nst_graph_read_small_int(r, &attr->contract.block);
+    return nst_graph_read_try_word(r, "whole") ? NST_OK : read_order_count(r, "blocks", &attr->contract.block);
 }
 
 static NstStatus read_contract(NstGraphReader *r, NstStatement *s)
@@ -336,9 +343,10 @@ static NstStatus read_contract(NstGraphReader *r, NstStatement *s)
     }
     if (nst_graph_read_try_word(r, "acc")) NST_TRY(nst_graph_read_dtype(r, &acc));
     if (nst_graph_read_try_word(r, "over")) NST_TRY(read_sum(r, &s->attr));
-    if (nst_graph_read_try_word(r, "lanes")) NST_TRY(nst_graph_read_small_int(r, &s->attr.contract.lanes));
+    if (nst_graph_read_try_word(r, "lanes")) NST_TRY(read_order_count(r, "lanes", &s->attr.contract.lanes));
     if (nst_graph_read_try_word(r, "block")) NST_TRY(read_block(r, &s->attr));
     NST_TRY(read_operands(r, s));
+    if (!s->in.n) return nst_graph_read_fail(r, "expected operands at '%.20s'", r->p);
     NST_TRY(apply_equation(r, s, equation));
     uint32_t n_operands = (uint32_t)s->attr.contract.n_operands, n_types = 1 + s->in.n - n_operands;
     if (n_operands > NST_CONTRACT_MAX_OPERANDS)

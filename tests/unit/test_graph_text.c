@@ -83,6 +83,27 @@ Test(graph_text, nodes_with_missing_operands_print)
     }
 }
 
+/* What is wrong about the order of a sum is said where it stands: 0 does not stand for the order that is chosen otherwise. */
+Test(graph_text, wrong_orders_of_sums_are_told)
+{
+    static const struct {
+        const char *body, *told;
+    } cases[] = {{"contract \"ik,kj->ij\" block 0 %x, %x", "blocks of 0, allowed: 1 or more"},
+                 {"contract \"ik,kj->ij\" lanes 0 %x, %x", "lanes of 0, allowed: 1 or more"},
+                 {"reduce \"a + b\" axes [1] lanes 0 %x", "lanes of 0, allowed: 1 or more"},
+                 {"contract \"ik,kj->ij\" block 1.5 %x, %x", "expected operands at '.5"},
+                 {"contract \"ik,kj->ij\" block 7 lanes 1 %x, %x", "expected operands at 'lanes"},
+                 {"contract \"ik,kj->ij\" block whole block 7 %x, %x", "expected operands at 'block"}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const char *text =
+            nst_format(ctx.arena, "graph g(x: f32[600, 600]) {\n  %%z = %s\n  return z = %%z\n}\n", cases[k].body);
+        NstGraph *graph;
+        nst_ctx_clear(&ctx);
+        cr_expect_eq(nst_graph_parse(&ctx, ctx.arena, text, strlen(text), &graph), NST_E_PARSE, "%s", cases[k].body);
+        cr_expect(strstr(ctx.error, "line 2") && strstr(ctx.error, cases[k].told), "%s: %s", cases[k].body, ctx.error);
+    }
+}
+
 Test(graph_text, symbols_named_as_kinds_round_trip)
 {
     const char *text = "graph g(x: f16[value, counted]) {\n  symbols \"value\", \"counted\"\n  return\n}\n";
