@@ -92,3 +92,13 @@ int nst_order_contract_block(const NstGraph *graph, const NstAttrs *attr, const 
     }
     return NST_ORDER_WHOLE;
 }
+
+void nst_order_take(NstNode *to, const NstNode *from)
+{
+    if (to->prim == NST_PRIM_REDUCE) {
+        to->attr.reduce.lanes = from->attr.reduce.lanes;
+        return;
+    }
+    to->attr.contract.lanes = from->attr.contract.lanes;
+    to->attr.contract.block = from->attr.contract.block;
+}

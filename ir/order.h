@@ -39,6 +39,9 @@ int nst_order_contract_lanes(const NstGraph *graph, const NstAttrs *attr, const 
  * labels or is never longer than a block, else NST_ORDER_BLOCK.  Lanes and the summed labels of attr are set. */
 int nst_order_contract_block(const NstGraph *graph, const NstAttrs *attr, const NstVal *in);
 
+/* Gives a reduce or contract the order of one that stands for it in another graph, where sizes say more or less. */
+void nst_order_take(NstNode *to, const NstNode *from);
+
 /* Writes the summed labels of a contraction, outermost first: those of window kernel axes in order of appearance, then
  * the others.  Returns how many.  Labels, out_labels, out_rank and n_operands of attr are set; sum has NST_MAX_LABELS entries. */
 int nst_order_contract_sum(const NstGraph *graph, const NstAttrs *attr, const NstVal *in, uint8_t *sum);

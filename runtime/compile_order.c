@@ -7,6 +7,7 @@
 #include "runtime/compile.h"
 
 #include <string.h>
+#include "ir/order.h"
 
 typedef struct Sums {
     const NstGraph *graph;
@@ -29,14 +30,6 @@ static bool stand_for_one_another(const Sums *a, const NstNode *x, const Sums *b
            strcmp(nst_origin_text(a->graph->origins, x->origin), nst_origin_text(b->graph->origins, y->origin)) == 0;
 }
 
-static void take_order(NstNode *to, const NstNode *from)
-{
-    if (to->prim == NST_PRIM_REDUCE)
-        to->attr.reduce.lanes = from->attr.reduce.lanes;
-    else
-        to->attr.contract.lanes = from->attr.contract.lanes;
-}
-
 void nst_compile_take_orders(NstCompile *c, const NstGraph *open)
 {
     Sums own, general;
@@ -47,7 +40,7 @@ void nst_compile_take_orders(NstCompile *c, const NstGraph *open)
         uint32_t at = next;
         while (at < general.at.n && !stand_for_one_another(&own, own.at.at[k], &general, general.at.at[at])) at++;
         if (at == general.at.n) continue; /* of a branch that the open graph does not have */
-        take_order(own.at.at[k], general.at.at[at]);
+        nst_order_take(own.at.at[k], general.at.at[at]);
         next = at + 1;
     }
 }

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/order.h"
 #include "passes/canon.h"
 #include "tests/unit/support_codegen.h"
 #include "tests/unit/support_nest.h"
@@ -194,12 +195,7 @@ static NstStatus take_orders(NstCtx *ctx, NstGraph *graph, const char *orders)
         NST_CHECK(ctx, !sum == !wanted && (!sum || sum->prim == wanted->prim), NST_E_INVALID,
                   "the graph with open sizes has other sums");
         if (!sum) return NST_OK;
-        if (sum->prim == NST_PRIM_REDUCE) {
-            sum->attr.reduce.lanes = wanted->attr.reduce.lanes;
-            continue;
-        }
-        sum->attr.contract.lanes = wanted->attr.contract.lanes;
-        sum->attr.contract.block = wanted->attr.contract.block;
+        nst_order_take(sum, wanted);
     }
 }
 

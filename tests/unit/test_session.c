@@ -585,11 +585,13 @@ Test(session, elements_of_sequences_are_inputs_and_outputs)
     nst_ctx_dispose(&ctx);
 }
 
-/* ReduceMean over an open axis, once for all sizes and once for declared ones, whose sums would be ordered otherwise. */
+/* ReduceMean and a product of rows over an open axis, once for all sizes and once for declared ones, whose sums would be ordered
+ * otherwise: by lanes. */
 Test(session, declared_sizes_do_not_change_the_order_of_sums)
 {
     enum { ROWS = 3, LONGEST = 400 };
     static const int64_t open_shape[] = {-1, ONNX_UNNAMED, INT64_MIN}, rows_shape[] = {-1, INT64_MIN};
+    static const int64_t product_shape[] = {-1, -1, INT64_MIN};
     static const int64_t sizes[] = {5, 20, 100, LONGEST};
     static float x[ROWS * LONGEST];
     nst_arena_fail_after(0);
@@ -604,22 +606,28 @@ Test(session, declared_sizes_do_not_change_the_order_of_sums)
     onnx_input(&m, "x", 1, open_shape);
     onnx_output(&m, "y", 1, rows_shape);
     onnx_node(&m, "ReduceMean", "r", "x", "y", &attrs);
+    nst_text_init(&attrs, ctx.arena);
+    onnx_attr_int(&attrs, "transB", 1);
+    onnx_output(&m, "z", 1, product_shape);
+    onnx_node(&m, "Gemm", "p", "x x", "z", &attrs);
     NstText bytes = onnx_bytes(&m);
     cr_assert_eq(nst_model_open_memory(engine, "m", nst_text_get(&bytes), bytes.n, &model), NST_OK);
     fill(x, ROWS * LONGEST, 3);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-        float y[2][ROWS];
+        float y[2][ROWS], z[2][ROWS * ROWS];
         NstInputShape shape = {.name = "x", .rank = 2, .shape = {ROWS, sizes[k]}};
         for (int exact = 0; exact < 2; exact++) {
             NstSessionOptions options = {.shapes = exact ? &shape : NULL, .n_shapes = exact ? 1 : 0};
             cr_assert_eq(nst_session_new(model, &options, &session), NST_OK, "%s", nst_error_text());
             NstNamedTensor in = support_engine_floats("x", x, 2, ROWS, sizes[k]),
-                           out = support_engine_floats("y", y[exact], 1, ROWS, 1);
-            cr_assert_eq(nst_session_run(session, &in, 1, &out, 1, NULL), NST_OK, "%s", nst_error_text());
+                           out[] = {support_engine_floats("y", y[exact], 1, ROWS, 1),
+                                    support_engine_floats("z", z[exact], 2, ROWS, ROWS)};
+            cr_assert_eq(nst_session_run(session, &in, 1, out, 2, NULL), NST_OK, "%s", nst_error_text());
             nst_session_free(session);
             session = NULL;
         }
         cr_expect_arr_eq(y[0], y[1], sizeof y[0], "%lld columns", (long long)sizes[k]);
+        cr_expect_arr_eq(z[0], z[1], sizeof z[0], "%lld columns", (long long)sizes[k]);
     }
     nst_ctx_dispose(&ctx);
 }
