@@ -431,6 +431,46 @@ static void find_taps(NstTiler *t)
                 t->unroll[k] = true;
 }
 
+static bool is_axis(const NstNest *nest, uint32_t n_common, int axis)
+{
+    return axis >= (int)n_common && axis < (int)nest->n_axes;
+}
+
+static bool is_inside(const NstTileSchedule *s, int axis)
+{
+    return axis >= 0 && s->inside >> axis & 1;
+}
+
+/* Schedules may be read from a text: one of another nest would leave out work or sum in another order. */
+static NstStatus check_fits(NstCtx *ctx, const NstNest *nest, uint32_t n_common, const NstTileSchedule *s)
+{
+    NST_CHECK(ctx,
+              is_axis(nest, n_common, s->col_axis) && (s->row_axis == -1 || is_axis(nest, n_common, s->row_axis)) &&
+                  (s->plane_axis == -1 || is_axis(nest, n_common, s->plane_axis)) &&
+                  (s->parallel != NST_PARALLEL_OUTER || is_axis(nest, n_common, s->parallel_axis)) &&
+                  !is_inside(s, s->col_axis) && !is_inside(s, s->row_axis),
+              NST_E_INVALID,
+              "nest '%s': row_axis=%d col_axis=%d plane_axis=%d parallel_axis=%d inside=%u, allowed: axes %u..%u, "
+              "inside others than rows and columns",
+              nest->name, s->row_axis, s->col_axis, s->plane_axis, s->parallel_axis, s->inside, n_common,
+              nest->n_axes - 1);
+    NST_CHECK(ctx,
+              s->k_block >= 0 && s->col_block >= 0 && s->planes >= 0 && s->k_outer >= 0 &&
+                  s->k_outer + (s->k_block > 0) <= (int)nest->n_reduce &&
+                  (s->parallel != NST_PARALLEL_ROWS || s->row_chunks > 0),
+              NST_E_INVALID,
+              "nest '%s' of %u reduced axes: k_outer=%d k_block=%lld col_block=%lld planes=%d row_chunks=%d, allowed: "
+              "k blocks of reduced axes, sizes of 0 or more, row chunks where rows are dealt out",
+              nest->name, nest->n_reduce, s->k_outer, (long long)s->k_block, (long long)s->col_block, s->planes,
+              s->row_chunks);
+    bool is_multiple = !s->k_block || (s->k_block % (nest->block ? nest->block : 1) == 0 && !nest->guard.i);
+    NST_CHECK(ctx, !nest->block || (is_multiple && !s->k_outer), NST_E_INVALID,
+              "nest '%s' sums %sin blocks of %u, its schedule in k blocks of %lld, allowed: %s", nest->name,
+              nest->guard.i ? "under a condition " : "", nest->block, s->k_outer ? 1LL : (long long)s->k_block,
+              nest->guard.i ? "none" : "a multiple");
+    return NST_OK;
+}
+
 NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNest *nest, uint32_t n_common,
                         const NstTileSchedule *schedule)
 {
@@ -439,10 +479,7 @@ NstStatus nst_tile_nest(NstCtx *ctx, NstWriter *w, NstBlock *block, const NstNes
               NST_TILER_MAX_STATES);
     NST_CHECK(ctx, nest->n_lets == 0, NST_E_UNSUPPORTED,
               "nest '%s' has gathered indices; the register-tile schedule takes none", nest->name);
-    NST_CHECK(ctx, !nest->block || !schedule->k_block || (schedule->k_block % nest->block == 0 && !nest->guard.i),
-              NST_E_INVALID, "nest '%s' sums %sin blocks of %u, its schedule in k blocks of %lld, allowed: %s",
-              nest->name, nest->guard.i ? "under a condition " : "", nest->block, (long long)schedule->k_block,
-              nest->guard.i ? "none" : "a multiple");
+    NST_TRY(check_fits(ctx, nest, n_common, schedule));
     NstTiler t = {.ctx = ctx, .w = w, .dims = w->module->dims, .nest = nest, .s = schedule, .n_common = n_common};
     t.open = ~(NstConditionSet)0;
     nst_conditions_of(w->module, nest->guard, &t.guard);

@@ -67,9 +67,10 @@ NstStatus nst_tile_schedule_parse(NstCtx *ctx, const char *text, NstTileSchedule
     s->rows_outside = v[17] != 0, s->columns = v[18] ? (int)v[18] : s->lanes;
     NST_CHECK(ctx,
               s->rows >= 1 && s->vectors >= 1 && s->lanes >= 1 && s->columns >= 1 && s->columns <= s->lanes &&
-                  s->rows * s->vectors <= 64,
+                  s->rows * s->vectors <= 64 && s->col_axis >= 0,
               NST_E_PARSE,
-              "schedule tile %d x %d x %d: rows, vectors and lanes are at least 1, rows x vectors at most 64", s->rows,
-              s->vectors, s->lanes);
+              "schedule tile %d x %d x %d, columns along axis %d: rows, vectors and lanes are at least 1, rows x "
+              "vectors at most 64, the axis is at least 0",
+              s->rows, s->vectors, s->lanes, s->col_axis);
     return NST_OK;
 }

@@ -235,8 +235,49 @@ Test(tile, schedule_text_round_trips)
     }
     cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile matrix=dot4_vnni", &schedule), NST_E_PARSE);
     cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile rows=0", &schedule), NST_E_PARSE);
+    cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile rows=1", &schedule), NST_E_PARSE, "no axis of columns");
     cr_assert_eq(nst_tile_schedule_parse(&ctx, "tile colour=3", &schedule), NST_E_PARSE);
     nst_ctx_dispose(&ctx);
+}
+
+/* A schedule of another nest is refused: it would leave out work, or sum in another order. */
+Test(tile, schedules_that_do_not_fit_are_refused)
+{
+    static const struct {
+        const char *schedule, *told;
+        uint32_t block; /* of the nest's sum */
+    } cases[] = {{"k_block=512", NULL, 256},
+                 {"k_block=300", "in k blocks of 300, allowed: a multiple", 256},
+                 {"k_outer=1", "in k blocks of 1, allowed: a multiple", 256},
+                 {"k_outer=1", NULL, 0},
+                 {"k_block=300", NULL, 0},
+                 {"k_outer=2", "k_outer=2", 0},
+                 {"k_outer=1 k_block=256", "k_outer=1 k_block=256", 0},
+                 {"k_block=-256", "k_block=-256", 0},
+                 {"col_block=-4", "col_block=-4", 0},
+                 {"parallel=rows row_chunks=0", "row_chunks=0", 0},
+                 {"parallel=outer parallel_axis=5", "parallel_axis=5", 0},
+                 {"row_axis=7", "row_axis=7", 0},
+                 {"col_axis=9", "col_axis=9", 0},
+                 {"plane_axis=2", "plane_axis=2", 0},
+                 {"inside=2", "inside=2", 0}};
+    char text[2048];
+    snprintf(text, sizeof text, product, 40, 600, 600, 64, 40, 64, 40, 64, 600);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        Case c = {0};
+        NstTileSchedule schedule;
+        NstWriter w;
+        open_case(&c, text, NST_TARGET_AVX2);
+        c.nest->block = cases[k].block;
+        const char *fields =
+            nst_format(c.ctx.arena, "tile row_axis=0 col_axis=1 rows=4 vectors=2 lanes=8 %s", cases[k].schedule);
+        cr_assert_eq(nst_tile_schedule_parse(&c.ctx, fields, &schedule), NST_OK, "%s", c.ctx.error);
+        nst_writer_init(&w, c.module, c.module->groups.at[0]);
+        NstStatus status = nst_tile_nest(&c.ctx, &w, &w.kernel->body, c.nest, 0, &schedule);
+        cr_expect_eq(status, cases[k].told ? NST_E_INVALID : NST_OK, "%s: %s", fields, c.ctx.error);
+        cr_expect(!cases[k].told || strstr(c.ctx.error, cases[k].told), "%s: %s", fields, c.ctx.error);
+        nst_ctx_dispose(&c.ctx);
+    }
 }
 
 static NstTileSchedule chosen(int m, int n, int k, NstTargetLevel level)
