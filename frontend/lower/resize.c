@@ -90,52 +90,65 @@ static V weights(NstLower *c, V x, bool cubic, int64_t side, double stretch, V *
                d);
 }
 
+/* Position o of an axis. */
+static V own_positions(NstLower *c, const Line *l)
+{
+    return nst_build_iota(c->b, l->m);
+}
+
+/* Of an axis that may stay as it is: what belongs to its own positions if it does. */
+static V unless_it_stays(NstLower *c, const Line *l, V resized, V own)
+{
+    return map(c, "c == 1 ? b : a", resized, own, l->scale);
+}
+
+/* The sum of what taps give.  It begins with -0, which changes no term, and not with 0, which changes -0. */
+static V sum_taps(NstLower *c, V terms, int axis)
+{
+    V sum;
+    NstDtype type[2] = {dtype(c, terms), dtype(c, terms)};
+    NstExpr step = nst_build_formula(c->b, "a + b", type, 2, type[0]);
+    if (failed(c)) return (V){0};
+    NstExpr init = nst_expr_float(c->b->graph->exprs, type[0], -0.0);
+    (void)nst_build_reduce_tuple(c->b, 1, &terms, (NstCombine){1, &step, &step, &init}, 1, &axis, DROP, false, &sum);
+    return sum;
+}
+
 /* y along one axis: the weighted sum of gathered taps. */
 static V interpolate(NstLower *c, V y, const Line *l, V x, bool cubic)
 {
     double stretch;
     int64_t side = reach(c, l, cubic, &stretch);
     V index, w = weights(c, x, cubic, side, stretch, &index), n = convert(c, size_value(c, l->n), NST_F64);
-    bool outside = attr_i(c, "exclude_outside") != 0;
+    bool outside = attr_i(c, "exclude_outside") != 0, open = l->stays == NST_UNKNOWN;
     if (outside) w = map(c, "b < 0 | b >= c ? 0 : a", w, index, n);
     if (outside || stretch < 1) w = map(c, "a / b", w, reduce(c, "a + b", w, axes_from(1, 2), KEEP));
+    if (open) {
+        V own = insert_axis(c, convert(c, own_positions(c, l), NST_F64), 1);
+        w = unless_it_stays(c, l, w, map(c, "max(1 - abs(a - b), 0)", index, own));
+    }
     index = convert(c, map(c, "max(min(a, b - 1), 0)", index, n), NST_I64);
     V g = gather(c, y, index, l->axis, NST_INDEX_CLAMPED);
     D shape[NST_MAX_RANK];
     for (int k = 0; k < rank(c, g); k++)
         shape[k] = k == l->axis ? l->m : k == l->axis + 1 ? num(c, 2 * side) : num(c, 1);
     w = reshape(c, convert(c, w, dtype(c, y)), rank(c, g), shape);
-    return reduce(c, "a + b", map(c, "a * b", g, w), axes_from(l->axis + 1, l->axis + 2), DROP);
-}
-
-/* Position o of an axis, at most its last; where the axis has another length: any of it. */
-static V own_positions(NstLower *c, const Line *l)
-{
-    return map(c, "max(min(a, b), 0)", nst_build_iota(c->b, l->m), size_value(c, minus1(c, l->n)));
-}
-
-/* What is given at position o of an axis that may stay as it is: `own` if it does, where a sum with zeros of what is not finite
- * would be NaN. */
-static V unless_it_stays(NstLower *c, const Line *l, V resized, V own)
-{
-    return map(c, "c == 1 ? b : a", resized, own, l->scale);
+    V stays = map(c, "a == 1", l->scale);
+    return sum_taps(c, open ? map(c, "c & b == 0 ? -0.0 : a * b", g, w, stays) : map(c, "a * b", g, w), l->axis + 1);
 }
 
 static V resize_axis(NstLower *c, V y, const Line *l)
 {
     V x = positions(c, l), n = convert(c, size_value(c, l->n), NST_F64), inside = {0};
-    bool open = l->stays == NST_UNKNOWN;
     if (attr_is(c, "coordinate_transformation_mode", "tf_crop_and_resize"))
         inside = along(c, map(c, "a >= 0 & a <= b - 1", x, n), l->axis, rank(c, y));
     if (attr_is(c, "mode", "nearest")) {
         V at = map(c, find(c, roundings, sizeof roundings / sizeof *roundings, "nearest_mode"), x, l->scale);
         at = convert(c, map(c, "max(min(a, b - 1), 0)", at, n), NST_I64);
-        if (open) at = unless_it_stays(c, l, at, own_positions(c, l));
+        if (l->stays == NST_UNKNOWN) at = unless_it_stays(c, l, at, own_positions(c, l));
         y = gather(c, y, at, l->axis, NST_INDEX_CLAMPED);
     } else {
-        V from = y;
-        y = interpolate(c, from, l, x, attr_is(c, "mode", "cubic"));
-        if (open) y = unless_it_stays(c, l, y, gather(c, from, own_positions(c, l), l->axis, NST_INDEX_CLAMPED));
+        y = interpolate(c, y, l, x, attr_is(c, "mode", "cubic"));
     }
     return inside.i ? map(c, "b ? a : c", y, inside, number(c, dtype(c, y), attr_f(c, "extrapolation_value"))) : y;
 }
