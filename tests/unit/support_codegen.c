@@ -293,7 +293,7 @@ NstStatus support_run(NstCtx *ctx, const Compiled *compiled, const Data *data, c
                               cancel ? cancel : &never, &helpers},
                              0,
                              false};
-        if (k > 0) pthread_create(&id[k], NULL, run_thread, &thread[k]);
+        if (k > 0) cr_assert_eq(pthread_create(&id[k], NULL, run_thread, &thread[k]), 0, "no thread %d", k);
     }
     run_thread(&thread[0]);
     for (int k = 0; k < threads; k++) {
