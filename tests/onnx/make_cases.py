@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import sys
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
@@ -21,7 +22,7 @@ STORED = ("simple", "pytorch-converted", "pytorch-operator")
 
 def stamp():
     own = hashlib.sha256(pathlib.Path(__file__).read_bytes()).hexdigest()
-    return f"onnx {onnx.__version__}, numpy {np.__version__}, make_cases.py {own}\n"
+    return f"onnx {onnx.__version__}, numpy {np.__version__}, ml_dtypes {ml_dtypes.__version__}, make_cases.py {own}\n"
 
 
 def value_bytes(value, info):

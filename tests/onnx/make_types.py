@@ -546,7 +546,7 @@ def cases_of(row, rows, seeds, verbose):
 def stamp(program):
     text = subprocess.run([program, "--tsv"], check=True, capture_output=True, text=True).stdout
     parts = [text.encode(), pathlib.Path(__file__).read_bytes(), (HERE / "cases.txt").read_bytes()]
-    return f"onnx {onnx.__version__}, numpy {np.__version__}, {hashlib.sha256(b''.join(parts)).hexdigest()}\n"
+    return f"onnx {onnx.__version__}, numpy {np.__version__}, ml_dtypes {ml_dtypes.__version__}, {hashlib.sha256(b''.join(parts)).hexdigest()}\n"
 
 
 def main():
