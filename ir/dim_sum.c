@@ -290,7 +290,9 @@ static NstDim add_scaled(NstDims *dims, NstDim a, NstDim b, int64_t coef)
     nst_dim_to_sum(dims, a, &x);
     nst_dim_to_sum(dims, b, &y);
     if (merge_sums(dims, &sum, &x, &y, coef)) return nst_dim_from_sum(dims, &sum);
-    return opaque_pair(dims, NST_DIM_SUM, a, coef == 1 ? b : nst_dim_mul_const(dims, b, coef));
+    /* What overflows when it is scaled is an atom, which may add up: as text of the result says it. */
+    if (coef != 1) return add_scaled(dims, a, nst_dim_mul_const(dims, b, coef), 1);
+    return opaque_pair(dims, NST_DIM_SUM, a, b);
 }
 
 NstDim nst_dim_add(NstDims *dims, NstDim a, NstDim b)
