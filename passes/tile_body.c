@@ -312,15 +312,6 @@ static void add_first(NstTiler *t, NstBlock *block, const NstTileAt *tile, NstBu
     if (parts[1]) add_before(t, parts[1], tile, BEFORE_IN_OUTPUT, (NstBuf){0}, to);
 }
 
-static void set_identities(NstTiler *t, NstBlock *block, const NstTileAt *tile)
-{
-    NstDim i;
-    block = open_rows(t, block, tile, &i);
-    NstTilerLanes lanes = nst_tiler_open_lanes(t, block, tile, i, false);
-    nst_block_add(t->w->kernel, lanes.body,
-                  nst_stmt_store(t->w->kernel, t->state[0], lanes.index, 3, t->nest->state[0].identity));
-}
-
 /* parts[0] where number > at, parts[1] elsewhere; NULL: nowhere. */
 static void split_past(NstTiler *t, NstBlock *block, NstDim number, int64_t at, NstBlock *parts[2])
 {
@@ -342,24 +333,22 @@ static void reduce_blocks(NstTiler *t, NstBlock *block, const NstTileAt *tile, N
     NstDims *dims = t->dims;
     NstDim size = nst_tiler_const(t, t->nest->block), which;
     NstDim count = nst_dim_ceildiv(dims, nst_dim_sub(dims, end, begin), size);
-    NstBuf total = {0};
     NstBlock *parts[2], *several[2];
     int64_t known;
-    bool is_one = nst_dim_is_const(dims, count, &known) && known <= 1;
-    if (is_one) {
+    if (nst_dim_is_const(dims, count, &known) && known <= 1) {
         reduce_range(t, block, tile, 0, begin, end);
-        add_first(t, block, tile, total);
+        add_first(t, block, tile, (NstBuf){0});
         return;
     }
-    total = nst_kernel_local(t->w->kernel, "total", t->nest->state[0].dtype, NST_SPACE_SCRATCH, 3,
-                             nst_kernel_buffer(t->w->kernel, t->state[0])->shape);
+    NstBuf total = nst_kernel_local(t->w->kernel, "total", t->nest->state[0].dtype, NST_SPACE_SCRATCH, 3,
+                                    nst_kernel_buffer(t->w->kernel, t->state[0])->shape);
     nst_block_add(t->w->kernel, block, nst_stmt_alloc(t->w->kernel, total));
     NstBlock *body = nst_writer_loop(t->w, block, "kb", nst_tiler_const(t, 0), count, 1, NST_FOR_SERIAL, 0, &which);
     split_past(t, body, which, 0, parts);
     split_past(t, parts[0], which, 1, several);
     add_before(t, several[0], tile, BEFORE_IN_MEMORY, total, total);
     add_first(t, several[1], tile, total);
-    set_identities(t, parts[0], tile);
+    start_states(t, parts[0], tile);
     NstDim first = nst_dim_add(dims, begin, nst_dim_mul(dims, which, size));
     reduce_range(t, body, tile, 0, first, nst_dim_min(dims, end, nst_dim_add(dims, first, size)));
     split_past(t, block, count, 1, several);
